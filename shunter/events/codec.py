@@ -231,12 +231,8 @@ _ENCODERS = _Encoders()
 _DECODERS = _Decoders()
 
 
-# The types of rows, as a check of a frame's bytes: what the codec takes on trust.
-#
-# The codec makes events of rows as fast as it can, and believes what it reads: its writer made
-# those rows from events. `fault_in` believes nothing. For each kind there is an array of types,
-# derived from the same hints as the codec, and msgspec holds all rows of a frame to them in one
-# go.
+# A check of rows. The codec trusts its own writer; `fault_in` trusts nothing: msgspec holds all
+# rows of a frame to types derived from the same hints.
 
 _INT = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

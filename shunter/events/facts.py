@@ -1,8 +1,6 @@
 """The facts that a log consists of: the closed list of event kinds, and their fields.
 
-It is one vocabulary and is read as one, so it is one file, long as that is. By group: the scheduler
-itself, the cluster, jobs, proposed gangs and decisions, what really ran, and what was measured. At
-the end of each group stands its union; at the end of the file that of all, and the kinds by name.
+Each group ends with its union, the file with the union of all and the kinds by name.
 `fact_classes.py` says which are taken from a log, and which follow from others.
 """
 
@@ -33,7 +31,7 @@ from shunter.events.values import (
     Wait,
 )
 
-# Facts about the scheduler's own life: starts, stops, its clock, its configuration.
+# The scheduler's own life.
 
 
 @event
@@ -112,7 +110,7 @@ RunEvent: TypeAlias = (
 )
 
 
-# Facts about servers, GPUs and quotas.
+# Servers, GPUs and quotas.
 
 
 @event
@@ -253,7 +251,7 @@ ClusterEvent: TypeAlias = (
 )
 
 
-# Facts about what users ask for, and how their jobs end.
+# What users ask for, and how their jobs end.
 
 
 class Outcome(StrEnum):
@@ -459,11 +457,7 @@ JobEvent: TypeAlias = (
 )
 
 
-# Facts of gangs that job schedulers propose, and what the approver said of them.
-#
-# A job's own scheduler proposes in a round, and all of it is decided. Where somebody else's
-# scheduler proposes, that is commanded, and what the approver says follows from it and from the
-# state.
+# Gangs that job schedulers propose. A proposal from outside is commanded; the answer follows.
 
 
 @event
@@ -522,7 +516,7 @@ GANGS = (GangProposed, GangApproved, GangRejected)
 """What job schedulers proposed, and what became of it."""
 
 
-# Facts about what was decided, and why.
+# What was decided, and why.
 
 NO_SUCH_JOB = "there is no such job"
 """Why a change is refused to a job that has ended, or never was."""
@@ -775,10 +769,8 @@ DecisionEvent: TypeAlias = (
 )
 
 
-# Facts about what really ran, as backends observed it.
-#
-# `nodes` of what an attempt's journal told are the servers whose journal it is, of a gang over
-# several.
+# What really ran, as backends observed it. `nodes`: the servers whose journal said so, of a gang
+# over several.
 
 
 @event
@@ -1094,7 +1086,7 @@ ExecutionEvent: TypeAlias = (
 )
 
 
-# Facts about how fast jobs run, what they use, and what distance between GPUs leaves of a speed.
+# Speed, use, and what distance between GPUs costs.
 
 
 @event

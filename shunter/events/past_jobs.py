@@ -1,8 +1,7 @@
 """What a log says of jobs beyond the state: how they ended, and under which keys they came.
 
-That grows with history, so it is no part of the state. It is a projection of the log: intake asks
-it, the fold never does. In memory it is made of events as they come; beside a live log it is kept
-in tables, in the transaction of the events it is made of, and made anew whenever somebody wants.
+It grows with history, so it is no part of the state but a projection: intake asks it, the fold
+never does. A live log keeps it in tables, in the transaction of the events it is made of.
 """
 
 import re

@@ -20,23 +20,29 @@ method `restored`. Encoders and decoders are compiled from source that is writte
         if n == 6: return cls(r[1], r[2], c2(r[3]), c3(r[4]), r[5])
         return loop(r)                                      # says what is wrong with its width
 
-A loop over the fields that decides anew what each one needs takes twice as long, and a simulation
-encodes half a million events; `dataclasses` writes its `__init__` in the same way.
+A loop over the fields takes twice as long, and a simulation encodes half a million events;
+`dataclasses` writes its `__init__` in the same way.
 """
 
-import dataclasses
-import types
-import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum
 from functools import cache
+from msgspec import Struct
+from msgspec import field as struct_field
+from msgspec import structs
 from operator import attrgetter
-from typing import Any, TypeGuard, TypeVar, dataclass_transform
-
-import msgspec
-from msgspec import Struct, field as struct_field, structs
-
 from shunter.errors import IllegalEventError
+from typing import Any
+from typing import TypeGuard
+from typing import TypeVar
+from typing import dataclass_transform
+import dataclasses
+import msgspec
+import types
+import typing
+
 
 T = TypeVar("T")
 

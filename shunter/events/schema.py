@@ -20,10 +20,10 @@ from shunter.errors import IllegalEventError
 from shunter.events.facts import KINDS, Event
 from shunter.events.records import stored_fields, stored_hints
 
-# Their members are known at run time only, which static tools cannot follow.
 Named = dict[str, Any]
 """An event, or a schema, as an object of JSON."""
 
+# Their members are known at run time only, which static tools cannot follow.
 _UNION: Any = Union
 _TUPLE: Any = tuple
 # Plain numbers only: JSON has no NaN, and the codec would write null for it.

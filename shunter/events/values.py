@@ -11,16 +11,13 @@ from typing import Final, NewType
 
 from shunter.events.records import fact, value
 
-# Names of things: every identifier is a type of its own, never a bare string.
+# Names: every identifier has a type of its own.
 
 JobId = NewType("JobId", str)
 NodeName = NewType("NodeName", str)
 QueueName = NewType("QueueName", str)
 GpuType = NewType("GpuType", str)
 UserName = NewType("UserName", str)
-
-
-# What servers have, shares take and jobs ask for, as one value.
 
 
 @fact
@@ -85,7 +82,7 @@ class Resources:
             cpus_milli, memory_mb = cpus, memory
 
 
-# Which GPUs, CPUs and memory a job is given, and whether it has them to itself.
+# What a job is given.
 
 
 class Sharing(StrEnum):
@@ -152,7 +149,7 @@ class Allocation:
 NOTHING = Allocation()
 
 
-# What a user asks for: the job specification, and the part of it that placement looks at.
+# What a user asks for.
 
 
 class SuspendMode(StrEnum):
@@ -405,7 +402,7 @@ class JobSpec:
         return tuple(shape for shape, speed in ordered if speed >= self.min_speed)
 
 
-# Servers of one kind: what is in them and how it is wired (Xiao, SOSP-SRC 2017).
+# Servers of one kind (Xiao, SOSP-SRC 2017).
 
 CPU_UNITS = "cpu"
 """What `device` says of a server that is an accelerator by its CPUs."""
@@ -467,7 +464,7 @@ class ConfigurationSet:
         return Resources(0, self.cpus_milli, self.memory_mb)
 
 
-# Why a job waits: a closed vocabulary, because old logs cannot be taught new words.
+# Why a job waits: a closed vocabulary, because old logs cannot learn new words.
 
 
 class Reason(StrEnum):
@@ -540,9 +537,7 @@ class Because:
     detail: str = ""
 
 
-# Causes that the scheduler itself writes into facts, by which their class is known.
-#
-# They stand in logs, so their values never change.
+# Causes that the scheduler writes into facts. They are in logs, so their values never change.
 
 BACKING_OFF = "backing_off"
 """Who holds a job that waits for its next try."""
@@ -599,7 +594,7 @@ HEIGHT_MOST = "height_most"
 """Detail of a wait: the servers on which a job could take turns are as high as they may be."""
 
 
-# What is tried of a change, measured in it and remembered of it.
+# What is tried and measured.
 
 MILLION = 1_000_000
 """One, in the whole millionths in which normalised rates are counted."""

@@ -1,24 +1,25 @@
 """Fair shares, a number for each job: dominant resource first, and finish-time fairness."""
 
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from math import ceil
-
-from shunter.core import Job, View
+from shunter.core import Job
+from shunter.core import View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Measure, Misfit, RankedPolicy
+from shunter.core.ranking import Measure
+from shunter.core.ranking import Misfit
+from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Demands
 from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
 
-# Dominant resource first: the job that demands the smallest part of the cluster goes first.
+
+# Dominant share: the largest part of the cluster's GPUs, CPUs or memory that a job demands (Ghodsi
+# et al., DRF, NSDI 2011, section 4), as Synergy orders jobs (Mohan et al., OSDI 2022, section 5).
 #
-# A job's dominant share is the largest part that it demands of all GPUs, all CPUs or all memory
-# (Ghodsi et al., Dominant Resource Fairness, NSDI 2011, section 4), of its whole demand and not of
-# what it holds, as Synergy orders single jobs by it (Mohan et al., OSDI 2022, section 5).
-#
-# Deviation: DRF of its paper divides a cluster across users, by what each holds. Here each job is
-# ranked by itself.
+# Deviation: DRF divides a cluster across users by what each holds; here each job ranks by itself.
 
 RANK_MOST = (1 << 59) - 1
 """A demand so far beyond the cluster never fits; it ranks here, whatever it is."""
@@ -65,18 +66,12 @@ class Drf:
         return RankedPolicy(DominantShare(), placement)
 
 
-# Finish-time fairness: whoever is worst off by sharing goes first.
+# Finish-time fairness: rho = shared time / independent time (Mahajan et al., Themis, NSDI 2020,
+# section 3), from submission to the expected end. An oracle: the run time alone is the trace's.
 #
-# rho = shared time / independent time (Mahajan et al., Themis, NSDI 2020, section 3): how long the
-# job takes here, from submission to its expected end, over how long it would take alone. The shared
-# time assumes that the job runs from now on, so rho of a running job stays, and that of a waiting
-# one grows until it is served. An oracle: the run time alone is what a trace says.
+# Rho counts in steps of a sixteenth, so that ranks of waiting jobs change at known instants.
 #
-# Rho is told in steps of a sixteenth, so that the rank of a job that waits changes at instants that
-# can be foreseen, a few dozen times in its life; on one step the order is that of submission.
-#
-# Deviation: Themis has apps bid for GPUs with their own estimates of rho and auctions among those
-# worst off; this index serves the worst off first, one by one.
+# Deviation: Themis holds auctions among those worst off; here the worst off is served first.
 
 RHO_ONE = 1 << 20
 """The unit in which rho is counted."""

@@ -1,91 +1,86 @@
 """Moves of running jobs: for goals of theirs, tried and undone; or to make room for a gang.
 
-The planner of migrations comes first, then the blocks of GPUs that moves can free, and the goal
-`make_room` that uses them.
+In this order: the planner of migrations, blocks of GPUs that moves can free, the goal `make_room`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+from heapq import heapify
+from heapq import heappop
 from itertools import combinations
-from typing import Final, NamedTuple, Protocol
+from pydantic import BaseModel
+from pydantic import Field
+from shunter.core import Change
+from shunter.core import Job
+from shunter.core import Judge
+from shunter.core import Move
+from shunter.core import Plan
+from shunter.core import Pool
+from shunter.core import RUNNING
+from shunter.core import Server
+from shunter.core import Start
+from shunter.core import Suspend
+from shunter.core import Try
+from shunter.core import View
+from shunter.core import expected_us
+from shunter.core import turn_shares
+from shunter.core.planning import Draft
+from shunter.core.planning import MAKE_ROOM
+from shunter.core.planning import Needs
+from shunter.core.planning import Placement
+from shunter.core.planning import ROOM_MADE
+from shunter.core.planning import TrialRules
+from shunter.core.planning import Verdict
+from shunter.core.planning import groups_within
+from shunter.core.planning import is_known_to_pay
+from shunter.core.planning import model_of
+from shunter.core.planning import pick_emptiest
+from shunter.core.planning import pick_gpus
+from shunter.core.planning import proposed
+from shunter.core.planning import running
+from shunter.core.speeds import Trial
+from shunter.core.speeds import level_of
+from shunter.events import Allocation
+from shunter.events import BELOW_SERVER
+from shunter.events import Because
+from shunter.events import ChangeKey
+from shunter.events import ClassWait
+from shunter.events import Demand
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import KEPT
+from shunter.events import LEVEL_ORDER
+from shunter.events import Level
+from shunter.events import MILLION
+from shunter.events import NodeName
+from shunter.events import Reason
+from shunter.events import Resources
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import SuspendMode
+from shunter.events import TrialKind
+from shunter.events import TrialReason
+from shunter.policies.params import Duration
+from shunter.policies.params import PolicyParams
+from typing import Final
+from typing import NamedTuple
+from typing import Protocol
 
-from pydantic import BaseModel, Field
 
-from shunter.core import (
-    RUNNING,
-    Change,
-    Job,
-    Judge,
-    Move,
-    Plan,
-    Pool,
-    Server,
-    Start,
-    Suspend,
-    Try,
-    View,
-    expected_us,
-    turn_shares,
-)
-from shunter.core.planning import (
-    MAKE_ROOM,
-    ROOM_MADE,
-    Draft,
-    Needs,
-    Placement,
-    TrialRules,
-    Verdict,
-    groups_within,
-    is_known_to_pay,
-    model_of,
-    pick_emptiest,
-    pick_gpus,
-    proposed,
-    running,
-)
-from shunter.core.speeds import Trial, level_of
-from shunter.events import (
-    BELOW_SERVER,
-    KEPT,
-    LEVEL_ORDER,
-    MILLION,
-    Allocation,
-    Because,
-    ChangeKey,
-    ClassWait,
-    Demand,
-    GpuType,
-    JobId,
-    Level,
-    NodeName,
-    Reason,
-    Resources,
-    Share,
-    Sharing,
-    SuspendMode,
-    TrialKind,
-    TrialReason,
-)
-from shunter.policies.params import Duration, PolicyParams
+# The planner. A move pays if the job gains more than its cost in as long again as it has run, the
+# usual guess for a job of unknown length. Untried moves are for jobs that ran ten times the cost
+# (Gandiva, OSDI 2018: a migration is undone if it makes mini-batches slower).
 
-# The one planner of migrations: goals say who should be elsewhere, trials whether that is so.
+# The goals (Gandiva, OSDI 2018, 3.4, and its slides); a new one is a function in `GOALS`.
 #
-# A move has a cost, which is stated: the time it takes a job. It pays if the job gains more than
-# that within as long again as it has run, the usual guess for a job of unknown length. What
-# nobody has tried yet with a model is tried by jobs that have run for ten times the cost; what
-# was measured before is done again exactly where that gain exceeds the cost (Gandiva, OSDI 2018:
-# a migration is undone if it makes mini-batches slower).
-
-# Why a running job may be moved: each goal names jobs and the servers that would be better.
-#
-# `colocate`: gangs over several servers come to one. `lower_height`: who shares GPUs in turns
-# comes to free ones. `defragment`: who is on the server with the most free GPUs comes to others
-# in use, so that one becomes empty. `cheaper_type`: jobs of one GPU leave types that others wait
-# for. `apart`: who is slower than it was on the same type of GPU leaves its neighbours (Gandiva,
-# OSDI 2018, 3.4, and its slides). A goal is a function; another one is added to `GOALS`. One goal
-# is not among them, since it is not for the mover and frees a block by all of its moves or by
-# none: `make_room`.
+# `colocate`: gangs over several servers come to one. `lower_height`: jobs in turns come to free
+# GPUs. `defragment`: the server with the most free GPUs becomes empty. `cheaper_type`: jobs of one
+# GPU leave types that others wait for. `apart`: a job that got slower leaves its neighbours.
 
 Check = Callable[[Server], bool]
 
@@ -397,13 +392,10 @@ def may_move(job: Job, view: View, taken: frozenset[JobId]) -> bool:
 #
 #     block      the GPUs of the gang: of one server, within one group of the level it accepts
 #     movers     jobs with GPUs of that group; where CPUs or memory are asked for, of the server
-#     places     GPUs of one server each, free when the mover's turn comes, outside the block, no
-#                farther apart than those it leaves
+#     places     GPUs of one server each, outside the block, no farther apart than before
 #
-# A move costs a fixed time of all GPUs of the job. Groups that lack the fewest GPUs are looked at
-# first, and of each the sets of movers by their cost, so the search ends where nothing cheaper can
-# come. Each set is tried in every order and on every server, until one works (Xiao, SOSP-SRC 2017,
-# asks for aligned blocks and a bound on moves; the search is ours).
+# Groups that lack the fewest GPUs come first, and sets of movers by their cost, so the search ends
+# where nothing cheaper can come (Xiao, SOSP-SRC 2017, asks for aligned blocks; the search is ours).
 
 LOOKS_MOST: Final = 4_000
 """So many sets of movers and places of one are looked at in one plan at most."""
@@ -632,24 +624,14 @@ def _mask_on(job: Job, node: NodeName) -> int:
     return sum(share.gpu_mask for share in job.allocation.shares if share.node == node)
 
 
-# The goal `make_room`: move running jobs so that a gang finds its GPUs together.
-#
-# Enough GPUs are free for it, but not where its contract wants them (Xiao, SOSP-SRC 2017: the
-# migration module packs running jobs to make room for a large job with strict locality). Jobs are
-# moved exactly if the gain, which is stated, exceeds the cost, which is stated:
+# The goal `make_room` (Xiao, SOSP-SRC 2017), for gangs whose free GPUs are too far apart. It is no
+# trial, since the mover gains nothing and undoing would move jobs again. Jobs move if gain > cost:
 #
 #     gain = GPUs of the gang x how long it would still wait for a place without the moves
 #     cost = sum over the moves of GPUs of the job x the time that a move takes
 #
-# How long it would wait is a guess: running jobs end one after another as `expected_us` says, and
-# it waits until their GPUs and those that are free now have a place for it. What this plan starts
-# stays.
-#
-# Other goals are tried and measured, since whether they help nobody knows before. This one is not
-# for the mover, who gains nothing: what it makes possible is seen at once, and undoing it would
-# move jobs again. Moved is whom that planner may move, who has had GPUs to itself for ten times
-# what a move takes, so that moves take a tenth of its time at most; and at most so many in one
-# plan.
+# The wait is a guess from `expected_us` of running jobs. Movers have had GPUs to themselves for ten
+# times what a move takes.
 
 
 @dataclass(frozen=True)
@@ -803,9 +785,6 @@ def _joined(plan: Plan, found: Sequence[Change], started: Sequence[Job], view: V
         reservations=tuple([each for each in plan.reservations if each.job_id not in gone]),
         is_drafted=False,
     )
-
-
-# What may be set of moves for waiting gangs: `[policy.topology.make_room]`.
 
 
 class MakeRoomParams(BaseModel):

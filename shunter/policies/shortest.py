@@ -1,20 +1,21 @@
 """Smallest first: by time that is left, by work that is left of all resources, or by GPUs."""
 
-from dataclasses import dataclass, field, replace
-
-from shunter.core import Job, View
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from shunter.core import Job
+from shunter.core import View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Measure, Misfit, RankedPolicy
-from shunter.core.sizing import WHOLE, Demands
+from shunter.core.ranking import Measure
+from shunter.core.ranking import Misfit
+from shunter.core.ranking import RankedPolicy
+from shunter.core.sizing import Demands
+from shunter.core.sizing import WHOLE
 from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
 
-# Shortest first, by what only an oracle knows: total run time, or what remains of it.
-#
-# `sjf` takes the shortest total duration and never preempts; `srtf` the least remaining seconds,
-# and preempts; `shortest_gpu` the least remaining GPU-seconds (remaining time x GPUs), and
-# preempts. All skip jobs that do not fit. A job of unknown length ranks last, and behind those of
-# unknown length that run already.
+
+# Shortest first, by an oracle. A job of unknown length ranks last, behind those that run already.
 
 UNKNOWN_US = 1 << 60
 
@@ -142,17 +143,11 @@ class ShortestGpu:
         return RankedPolicy(RemainingService(), placement)
 
 
-# Least remaining work of all resources first: remaining time x the parts of the cluster demanded.
+# Least remaining work: time x the parts of the cluster demanded (Tetris, Grandl et al., SIGCOMM
+# 2014, section 3.2), as Synergy orders jobs (Mohan et al., OSDI 2022, section 5).
 #
-# The part of Tetris that shortens completion times (Grandl et al., SIGCOMM 2014, section 3.2:
-# fewest remaining resources over time first), as Synergy orders jobs by it (Mohan et al., OSDI
-# 2022, section 5): remaining time x (GPUs, CPUs and memory demanded, each over what the cluster
-# has).
-#
-# Deviation: Tetris adds how well a task's demand aligns with what a server has free. Here placement
-# decides where a job goes, and the order alone who goes first. The remaining time is that at base
-# speed, as `srtf` has it: the speed by more CPUs and memory than the proportional share, which the
-# public simulator of Synergy divides it by, tells of where a job was put.
+# Deviation: Tetris adds how well a demand fits a server; here placement decides that. The remaining
+# time is at base speed; Synergy's simulator divides it by the speed of the job's share.
 
 NS = 1_000
 """Nanoseconds in a microsecond."""
@@ -210,9 +205,7 @@ class Tetris:
         return RankedPolicy(RemainingVolume(), placement)
 
 
-# Smallest first: the gang with the fewest GPUs, with preemption.
-#
-# What the public simulator of Tiresias (NSDI 2019) calls sjf.
+# Smallest gang first, which the public simulator of Tiresias (NSDI 2019) calls sjf.
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from typing import Final
 
 from shunter.errors import ConfigError
 
-# How long jobs ran: ascending samples of GPU time, for policies that learn from the past.
-#
-# A history is named by one text, its source:
+# Histories of GPU time, each named by its source:
 #
 #     builtin:yarn-gput1000        the samples of the Tiresias simulator (data/README.md)
 #     exponential:MEAN             a distribution, cut into equally likely quantiles;
@@ -22,8 +20,7 @@ from shunter.errors import ConfigError
 #     log                          the jobs that finish in the same log: nothing to load
 #     anything else                a file: one number of GPU-seconds a line, a header allowed
 #
-# Policies open no files, so whoever loads a history says how one is read. A quantile is that of the
-# middle of its part, (k + 1/2) / n for k = 0 … n - 1: no chance, and no infinite last one.
+# Quantiles are at (k + 1/2) / n, k = 0 … n - 1: no chance, and no infinite last one.
 
 History = tuple[int, ...]
 """GPU time of jobs in GPU-microseconds, ascending, each above 0, at least one."""
@@ -50,7 +47,7 @@ def load_history(source: str, read: Callable[[str], str], *, quantiles: int = QU
     """Return the history a source names.
 
     Args:
-        source: see the head of this module.
+        source: a text as listed at the head of the file.
         read: returns the text of a file, or raises ConfigError.
         quantiles: into how many samples a distribution is cut.
     Raises:
@@ -191,11 +188,8 @@ def _sample_us(text: str, where: str) -> int:
     return sample_us
 
 
-# How unevenly a model's tensors are sized: what decides whether it must be consolidated.
-#
-# The skew of a model is the size of its largest tensor over that of all of them (Gu et al.,
-# Tiresias, NSDI 2019). A skewed model sends large messages to one server, and suffers when its
-# GPUs are spread. The built-in table is described in data/README.md.
+# Skew: the largest tensor over all of them (Gu et al., Tiresias, NSDI 2019). A skewed model suffers
+# when its GPUs are spread. data/README.md describes the built-in table.
 
 BUILTIN_SKEWS: Final = "builtin:model-skew"
 """The source that names the table of the package."""

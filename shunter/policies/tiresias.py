@@ -1,22 +1,33 @@
 """What Tiresias's paper ranks by: queues of attained service, Gittins index, expected rest."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Any, Literal, Self
-
-from pydantic import Field, field_validator, model_validator
-
-from shunter.core import Job, View
+from itertools import accumulate
+from itertools import pairwise
+from pydantic import Field
+from pydantic import field_validator
+from pydantic import model_validator
+from shunter.core import Job
+from shunter.core import View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Index, Measure, Misfit, Note, NotedRanks, Notes, RankedPolicy
+from shunter.core.ranking import Index
+from shunter.core.ranking import Measure
+from shunter.core.ranking import Misfit
+from shunter.core.ranking import Note
+from shunter.core.ranking import NotedRanks
+from shunter.core.ranking import Notes
+from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.events import JobId
-from shunter.policies.params import Duration, PolicyParams
-from shunter.policies.tables import LOG, load_history
-
-# The thresholds of multi-level feedback queues, as parameters that several policies share.
+from shunter.policies.params import Duration
+from shunter.policies.params import PolicyParams
+from shunter.policies.tables import LOG
+from shunter.policies.tables import load_history
+from typing import Any
+from typing import Literal
+from typing import Self
 
 
 class QueueParams(PolicyParams):
@@ -53,20 +64,13 @@ class QueueParams(PolicyParams):
         return self
 
 
-# Tiresias: least attained service over queues, with promotion of those that starve.
+# Tiresias: discretised 2D-LAS with promotion (Gu et al., NSDI 2019, section 3.2: STARVELIMIT =
+# PROMOTEKNOB x executed time). A job falls to the next queue at the instant its service reaches a
+# threshold; one that waited too long returns to the first, with its service counted from zero.
 #
-# A job enters the last place of the first queue. When its attained service reaches a threshold,
-# it falls to the last place of the next queue, at that very instant; queues are served in order,
-# each first in, first out. A job that had to wait for long compared with what it could run is
-# promoted to the last place of the first queue, with its service counted from zero (Gu et al.,
-# NSDI 2019, section 3.2: discretised 2D-LAS, STARVELIMIT = PROMOTEKNOB x executed time).
-#
-# Attained service is GPUs x time (2D), or time alone (1D). What counts as waiting for a promotion
-# is all the time a job waited since its last one and after it first ran again; it is counted to
-# the microsecond, so a promotion has an exact instant as well: the first microsecond of its wait,
-# if a job had waited for long enough before it fell. Deviation: the thresholds are our default of
-# one and twenty GPU-hours and the knob is 100; the paper leaves both to the operator. A low knob
-# shares the cluster in turns once it is overloaded, which costs preemptions.
+# Attained service is GPUs x time (2D), or time (1D). The wait for a promotion counts since the last
+# one, after the job first ran again, to the microsecond. Deviation: thresholds are one and twenty
+# GPU-hours and the knob is 100; the paper leaves both open. A low knob costs preemptions.
 
 _INSTANT_BITS = 56  # below it the instant of entry, up to two thousand years
 
@@ -244,24 +248,17 @@ class Tiresias:
         )
 
 
-# Who is likely to finish soon by what jobs of the past used: Gittins index and expected rest.
+# `gittins` is discretised 2D-Gittins (Gu et al., Tiresias, NSDI 2019, section 3.2.2): in a queue
+# the highest index is first. `shortest_expected` ranks by the service still expected.
 #
-# `gittins` is discretised 2D-Gittins (Gu et al., Tiresias, NSDI 2019, section 3.2.2): queues by
-# attained service as in 2D-LAS, and within a queue the highest Gittins index first. Without
-# thresholds there is one queue, ranked by the index alone. `shortest_expected` ranks by the service
-# a job is expected to need still.
-#
-# The history is given, or it is the log itself: then the jobs that have finished so far are the
-# samples, and the index is computed anew each time their number has grown by a tenth.
+# The history is given, or is the log itself: the index follows when its jobs grew by a tenth.
 
-# What a history of durations says of a job by what it has attained: steps over attained service.
-#
-# Three curves, each evaluated at a bounded set of points (quantiles of the history) and constant
-# between them, so that a running job's rank changes at few instants, all known beforehand:
+# Three curves over attained service, constant between quantiles of the history, so that ranks
+# change at few instants, known beforehand:
 #
 # - the Gittins index G(a) = sup over D of P(D, a) / E(D, a), where P is the chance that a job which
 #   has attained `a` finishes within D more, and E the service it is expected to use of D (Gittins,
-#   1979; Gu et al., Tiresias, NSDI 2019, section 3.2.2: both from the empirical distribution);
+#   1979; Gu et al., Tiresias, NSDI 2019, section 3.2.2);
 # - the same with one fixed quantum D;
 # - the expected service still to come, E[X - a | X > a].
 

@@ -1,24 +1,32 @@
 """What generated jobs are drawn from: streams of random numbers, and four kinds of jobs.
 
 Each quantity of a job has a stream of its own, so that drawing one more of one kind never shifts
-another, and a longer trace begins like a shorter one. Each kind has the statistics of public traces
-or of a public generator, none of their jobs.
+another, and a longer trace begins like a shorter one.
 """
 
-import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from bisect import bisect_right
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import exp, log
+from math import exp
+from math import log
 from pathlib import Path
 from random import Random
-from typing import Any, Final
-
-from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.core.speeds import JobKind
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events import JobId, JobSpec, QueueName, UserName
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import QueueName
+from shunter.events import UserName
+from shunter.workloads.trace import JobEnd
+from shunter.workloads.trace import TraceJob
+from typing import Any
+from typing import Final
+import json
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ def end_of(draw: float, ends: EndShares) -> JobEnd:
     return JobEnd.cancelled if draw < ends.failed + ends.cancelled else JobEnd.finished
 
 
-# A distribution given by a few of its quantiles, with a heavy tail between them.
+# A distribution by quantiles, with a heavy tail between them.
 
 PROBABILITIES: Final = (
     *(0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85),
@@ -99,10 +107,8 @@ def quantile(ordered: Sequence[float], probability: float) -> float:
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
-# When generated jobs arrive: a Poisson process, of constant rate or with the rhythm of a week.
-#
-# Instants are whole milliseconds, so that a last bit of `log` that differs between two machines'
-# mathematical libraries cannot differ in a trace.
+# Arrivals: a Poisson process. Instants are whole milliseconds, so that a last bit of `log` that
+# differs between machines cannot differ in a trace.
 
 _HOUR_MS = 3_600_000
 _WEEK_MS = 168 * _HOUR_MS
@@ -157,15 +163,14 @@ def _poisson_ms(draw: Callable[[], float], gap_s_mean: float) -> Iterator[int]:
         yield at_ms
 
 
-# Gangs and durations as the public generators of Gavel and Synergy draw them.
+# Gangs and durations as the generators of Gavel and Synergy draw them.
 #
-# - gangs of 1, 2, 4 and 8 GPUs: 70, 10, 15 and 5 % of the jobs, no wider than the widest that is
-#   allowed;
-# - durations of 10^x minutes, x uniform in [1.5, 3) for 80 % of the jobs and in [3, 4) for the
-#   others, whatever the gang. Synergy's deployments are shorter: [1.5, 2.5) and [2.5, 2.7).
+# - 1, 2, 4 and 8 GPUs: 70, 10, 15 and 5 % of the jobs;
+# - 10^x minutes, x uniform in [1.5, 3) for 80 % of the jobs and in [3, 4) for the others; Synergy's
+#   deployments: [1.5, 2.5) and [2.5, 2.7).
 #
 # Sources: Narayanan et al., OSDI 2020, section 7.1 (public code, commit c4fa400); Mohan et al.,
-# OSDI 2022, section 5.1 (public code, commit 1bb2bed), which takes both over.
+# OSDI 2022, section 5.1 (public code, commit 1bb2bed).
 
 GANGS: Final = ((1, 0.7), (2, 0.8), (4, 0.95), (8, 1.0))
 """Gang sizes, each with the draw below which it is taken."""
@@ -209,18 +214,13 @@ def gpu_s_mean(widest: int, durations: Durations = LONG) -> float:
     return gpus * (_LONG_FROM * short + (1 - _LONG_FROM) * long)
 
 
-# `philly-like`: jobs with the sizes, durations and rhythm of the public Philly trace.
+# `philly-like`: sizes, durations and rhythm of the Philly trace. Users, models and limits are made
+# up, as the trace has none:
 #
-# Gang sizes are drawn by their share of the trace's jobs, durations from the quantiles of their
-# size class, queues by the shares of the trace's virtual clusters. The trace names no users, models
-# or limits; these are made up so that queues, throughput tables and backfill have something to
-# work on:
-#
-# - users: 300, spread over the queues like the jobs, the r-th busiest of a queue submitting in
-#   proportion to 1/r;
+# - users: 300, the r-th busiest of a queue submits in proportion to 1/r;
 # - models: the multi-GPU ones of Gavel's throughput table (Narayanan et al., OSDI 2020), equally;
-# - limits: durations are a uniform part of what users ask for (the f-model of Mu'alem and
-#   Feitelson, IEEE TPDS 2001), here 10 to 90 %, rounded up to what people type.
+# - limits: durations are a uniform 10 to 90 % of the limit (the f-model of Mu'alem and Feitelson,
+#   IEEE TPDS 2001), rounded up to what people type.
 
 USERS: Final = 300
 PHILLY_MODELS: Final = (("ResNet-18", 64), ("ResNet-50", 64), ("Transformer", 64), ("LM", 40))
@@ -325,14 +325,9 @@ class _SpecSource:
         return spec
 
 
-# `tiresias-like`: jobs shaped like those of the Tiresias paper's experiments.
-#
-# GPU times are drawn from quantiles of the simulator's samples, cut at 400,000 GPU-seconds
-# (derive.py); a job's duration is its GPU time over its GPUs. Half the jobs have one
-# GPU, a sixth each 2, 4 and 8. Models are the nine of the simulator's table, equally: for four of
-# them the largest tensor is most of the model, so that placement `skew` tells them from the
-# others. The jobs name neither users nor limits, and a duration does not depend on where the job
-# runs.
+# `tiresias-like`: GPU times from quantiles of the simulator's samples, cut at 400,000 GPU-seconds
+# (derive.py); half the jobs have 1 GPU, a sixth each 2, 4 and 8; nine models, equally, of which
+# four have one large tensor, for placement `skew`.
 
 TIRESIAS_GANGS: Final = ((1, 3), (2, 1), (4, 1), (8, 1))
 """Gang sizes with their weights."""
@@ -386,22 +381,16 @@ def tiresias_table_bytes() -> bytes:
     return (Path(__file__).parent / "data" / "tiresias.json").read_bytes()
 
 
-# `gavel-like`: jobs as the generator of the Gavel simulator draws them, draw by draw.
+# `gavel-like`: draw by draw as Gavel's simulator (Narayanan et al., OSDI 2020, section 7.1; public
+# code, commit c4fa400).
 #
-# Narayanan et al., OSDI 2020, section 7.1, in the form of the public code (commit c4fa400):
-#
-# - gangs of 1, 2, 4 and 8 GPUs: 70, 10, 15 and 5 % of the jobs;
-# - durations of 10^x minutes on the base type, x uniform in [1.5, 3) for 80 % of the jobs and in
-#   [3, 4) for the others, whatever the gang;
-# - models: the 26 of the throughput table, equally, of those that can be distributed so far;
-# - weights: 5 for a fifth of the jobs, if asked for; deadlines: 1.2, 2 or 10 times the duration
-#   after the submission, a third of the jobs each, if asked for;
+# - models: those of the 26 in the throughput table that can be distributed so far, equally;
+# - weights: 5 for a fifth of the jobs; deadlines: 1.2, 2 or 10 times the duration;
 # - arrivals: a Poisson process whose first job comes at time zero.
 #
-# The streams are the public ones: CPython's generator, seeded with seed + 2 for jobs, + 3 for
-# gaps and + 6 for deadlines. With Gavel's own throughput file equal seeds therefore give equal
-# jobs, but for gaps in whole milliseconds. Gangs above `gpus_max` become as wide as it allows,
-# after the draw: with 1 these are the public traces of single-GPU jobs.
+# CPython's generator is seeded with seed + 2 for jobs, + 3 for gaps and + 6 for deadlines, so equal
+# seeds and Gavel's own throughput file give the public jobs, but for gaps in whole milliseconds.
+# Gangs are cut to `gpus_max` after the draw: with 1 these are the public single-GPU traces.
 
 _BATCH_SIZES: Final = {
     "ResNet-18": (16, 32, 64, 128, 256),
@@ -502,22 +491,12 @@ class GavelTable:
         return submit_us + round(slo * duration_us)
 
 
-# `synergy-like`: jobs shaped like those that the Synergy simulator makes up.
-#
-# Mohan et al., OSDI 2022, section 5.1, in the form of the public code (commit 1bb2bed):
-#
-# - models in three classes, image, language and speech, by a split such as 20, 70 and 10; within a
-#   class equally;
-# - gangs and durations as Gavel's generator draws them, whatever the model, or half an hour to
-#   eight hours, as in the deployments; durations are those at the GPU-proportional share;
-# - arrivals: a Poisson process whose first job comes at time zero.
-#
-# Images and `m5` get faster with more CPUs or memory than their share, the other models do not.
-# Steps are counted by the published seconds of an iteration on servers with 3 CPUs for each GPU.
+# `synergy-like` (Mohan et al., OSDI 2022, section 5.1; public code, commit 1bb2bed): models by a
+# split of image, language and speech; durations are at the GPU-proportional share. Images and `m5`
+# get faster with more than their share. Steps are counted on servers with 3 CPUs for each GPU.
 #
 # Deviation: the public code draws other arrivals with the first scheduler of a run than with the
-# rest, by the same seed, so there are no public jobs to be equal to. Here each quantity has a
-# stream of its own: another split changes models, and only them but for a whole number of steps.
+# rest, so there are no public jobs to be equal to. Here each quantity has a stream of its own.
 
 SYNERGY_CLASSES: Final = ("image", "language", "speech")
 SYNERGY_SPLIT: Final = (20.0, 70.0, 10.0)

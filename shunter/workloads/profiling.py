@@ -6,35 +6,31 @@ et al., OSDI 2022, section 3.1). A job need not use all it has, so no cell is sl
 less of either: a measurement that says so is taken for noise.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import inf
-from typing import Any, Final
-
-from shunter.core.speeds import Sensitivity, SensitivityTable
+from shunter.core.speeds import Sensitivity
+from shunter.core.speeds import SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events import Resources
 from shunter.workloads.sensitivity import SPEED_MOST
+from typing import Any
+from typing import Final
 
-# The MinIO cache model: how long an epoch takes with a part of its dataset in memory.
-#
-# MinIO (Synergy: Mohan et al., OSDI 2022, section 3.1; the cache is that of CoorDL, VLDB 2021)
-# drops nothing that it holds, so each epoch reads the same part of the dataset from memory and
-# the rest from disk. The epoch's time by memory then follows from one measurement with the whole
-# dataset in memory and two bandwidths:
+
+# The MinIO cache model (Synergy: Mohan et al., OSDI 2022, section 3.1; CoorDL, VLDB 2021): a cache
+# that drops nothing, so each epoch reads the same part of the dataset from memory.
 #
 #     C = D m / 100           F = D - C
 #     t_cache = C / B_mem(c)  t_disk = 1024 F / B_disk  t_fetch = t_cache + t_disk
 #     T(c, m) = max(T_c, t_fetch)
 #
-# D is `dataset_gb`, m the percentage of it in memory, c the CPUs, B_mem(c) `memory_gb_s`, B_disk
-# `disk_mb_s`, and T_c the time measured with c CPUs and all of the dataset in memory. Reads from
-# memory and disk add up; training overlaps with both.
-#
-# The source counts 1,024 MB to the GB where disks are read, and so do we, to get the same cells;
-# amounts of memory in tables count 1,000.
+# m is the percentage of the dataset in memory, c the CPUs, T_c the time with c CPUs and all of it
+# in memory. As in the source, a GB of disk has 1,024 MB; amounts of memory in tables have 1,000.
 
 _MB_OF_GB = 1024
 
@@ -327,15 +323,12 @@ def _position(points: Sequence[int], at: int, unit: int) -> str:
     return f"is interpolated between {low / unit:g} and {high / unit:g}"
 
 
-# Which numbers of CPUs optimistic profiling measures: few, and more where they matter.
-#
-# Synergy (Mohan et al., OSDI 2022, section 3.1), as its public profiler goes: from all CPUs
-# downwards, by half while an epoch takes as long as before, else by one CPU for each GPU. The first
-# run warms caches up and does not count.
+# Which numbers of CPUs are measured (Synergy, OSDI 2022, section 3.1, and its profiler): downwards
+# by half while an epoch takes as long as before, else by one CPU for each GPU.
 #
 #     24 (warm-up), 24, 12, 6, 3, 2, 1    for a job that four CPUs keep busy
 #
-# Deviation: below one CPU for each GPU nothing is measured, and that number always is.
+# Deviation: nothing is measured below one CPU for each GPU, and that number always is.
 
 _SAME = 0.1
 
@@ -393,9 +386,6 @@ class CpuSearch:
         is_same = before_s is None or abs(epoch_s - before_s) < _SAME * before_s
         fewer = cpus // 2 if is_same else cpus - self._gpus
         self._next = max(fewer, self._gpus) if cpus > self._gpus else None
-
-
-# Writing a table of sensitivity: the document of a file that `load_sensitivity` reads.
 
 
 def table_document(table: SensitivityTable, about: Iterable[str] = ()) -> dict[str, Any]:

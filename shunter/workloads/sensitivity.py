@@ -12,10 +12,10 @@ The form in a log, in thousandths of a CPU and MB for each GPU:
      "models": {"res50": {"1": [[1000, 3000], [62500, 125000], [[0.4, 0.4], [1.0, 1.0]]]}}}
 """
 
-import json
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -23,17 +23,18 @@ from hashlib import blake2b
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import Any, Final
-
-from shunter.core.speeds import Sensitivity, SensitivityTable
+from shunter.core.speeds import Sensitivity
+from shunter.core.speeds import SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events import Resources
 from shunter.workloads.loading import table_text
+from typing import Any
+from typing import Final
+import json
+import re
 
-# What the public Synergy simulator publishes of its models, as it comes with the package.
-#
-# `data/synergy.json` says what is in it. The table of sensitivity is read from it, and whoever
-# counts iterations as that simulator does reads what one takes.
+
+# What the Synergy simulator publishes of its models; `data/synergy.json` describes itself.
 
 PUBLISHED = Path(__file__).parent / "data" / "synergy.json"
 
@@ -45,13 +46,9 @@ def published_models() -> dict[str, Any]:
     return models
 
 
-# Reading a table of sensitivity: its matrices, checked cell by cell, and its digest.
-#
-# A row stands for a number of CPU cores for each GPU, a column for so much memory, and a cell for
-# the throughput over that at the proportional share. `multi_gpu` of a model holds tables of gangs
-# by their GPUs, with columns at `multi_gpu_memory_gb_points` where the document names these; rows
-# of 0 at their end were not measured. Keys that nobody knows, and keys that are there twice, are
-# faults; some only say where the numbers come from, and are not read here.
+# Reading a table: rows are CPUs for each GPU, columns memory, cells the throughput over that at the
+# proportional share. `multi_gpu` has tables by GPUs, with columns `multi_gpu_memory_gb_points`;
+# rows of 0 at their end were not measured. Unknown and repeated keys are faults.
 
 BUILTIN_SENSITIVITY: Final = "builtin:synergy"
 """The source that names the table of the package: what the Synergy simulator publishes."""
@@ -124,11 +121,7 @@ class _Reading:
         self._faults: list[str] = []
 
     def table(self, document: object) -> SensitivityTable:
-        """Return the table of a document.
-
-        Raises:
-            ConfigError: it is none.
-        """
+        """Return the table of a document."""
         whole = self._object(document, "the document", _KEYS)
         cpus = self._points(whole.get("cpu_points"), "cpu_points", _MILLI)
         memory = self._points(whole.get("memory_gb_points"), "memory_gb_points", _MB)

@@ -3,20 +3,23 @@
 In this order: faults, the compact form, the files of the Gavel simulator, and reading either.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
-
-from shunter.core.speeds import JobKind, Pair, ThroughputTable
+from shunter.core.speeds import JobKind
+from shunter.core.speeds import Pair
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events import GpuType
 from shunter.workloads.loading import table_text
+from typing import Final
+import json
+import re
 
-# What is wrong with a table of throughputs, collected: one line each, the first few in full.
 
 RATE_MIN = 1e-9
 """A step in thirty years: a ratio of two rates is a number still."""
@@ -75,14 +78,13 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-# A table of throughputs in few bytes: the form of the built-in table and of the log.
+# The compact form, of the built-in table and of the log:
 #
 #     {"base": "v100", "kinds": [["A3C", 1], …], "alone": {"v100": [7.18, …]},
 #      "pairs": {"v100": [[0, 3, 6.1, 20.5], [1, 1], …]}}
 #
-# `alone` has a rate for each kind, null where it is not known. A pair stands once, by the numbers
-# of its kinds from 0, the lower first; without rates it is one that cannot run. Floats are
-# written so that reading gives the same ones back.
+# `alone` has a rate for each kind, or null. A pair is two numbers of kinds, the lower first, and
+# two rates; without rates it cannot run.
 
 _NEEDED: Final = ("kinds", "alone", "pairs")
 _REMARKS: Final = ("base", "source", "licence", "derived_by")
@@ -210,11 +212,9 @@ def _read(
     return found
 
 
-# The throughput files of the Gavel simulator (Narayanan et al., OSDI 2020).
-#
-# GPU type → "('MODEL', GPUS)" → {"null": rate alone, "('OTHER', GPUS)": [own rate, the other's]},
-# in steps per second of the whole gang. Pairs stand there both ways, as mirror images; [0, 0] is
-# a pair that does not fit into memory together.
+# The files of the Gavel simulator (Narayanan et al., OSDI 2020), in steps a second of the gang:
+# GPU type → "('MODEL', GPUS)" → {"null": rate alone, "('OTHER', GPUS)": [own rate, the other's]}.
+# Pairs are there both ways; [0, 0] is a pair that does not fit into memory.
 
 _KIND: Final = re.compile(r"""\((['"])(?P<model>.+)\1, ?(?P<gpus>[1-9][0-9]{0,5})\)""")
 _ALONE: Final = "null"

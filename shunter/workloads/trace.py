@@ -3,20 +3,23 @@
 In this order: what was wrong with a file of one, the trace, and what it is like in numbers.
 """
 
-import math
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections import defaultdict
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
 from enum import StrEnum
+from shunter.events import JobId
+from shunter.events import JobSpec
 from typing import Final
+import math
 
-from shunter.events import JobId, JobSpec
 
-# What was wrong with a trace: every row that was dropped or doubted, with its place.
-#
-# A row that cannot be used is dropped and counted here; a row that is odd but usable is kept and
-# noted. What makes the whole file doubtful (a broken header, an id twice) is a `TraceError`
-# instead.
+# Faults. Unusable rows are dropped and counted, odd ones kept and noted; what makes the whole file
+# doubtful (a broken header, an id twice) is a `TraceError`.
 
 EXAMPLES_MAX = 5
 
@@ -261,8 +264,6 @@ class Trace:
     report: QualityReport
     origin: str | None = None
 
-
-# What a trace is like, in numbers: how much work, of which sizes, from whom, at what load.
 
 TOP: Final = 10
 _US: Final = 1_000_000

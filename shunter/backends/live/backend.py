@@ -1,67 +1,87 @@
 """A cluster whose servers have agents: one session with each, one supervisor an attempt and node.
 
-Orders of one job are carried out one after the other, those of different jobs side by side. What
-comes of them is what the supervisors' records say, reported as it happens and read once a period.
-An order whose answer is lost is unknown: it is settled when the agent answers again, or when no
-supervisor under it can be alive any more. Nothing is started again before that.
+Orders of one job run in sequence, those of different jobs at once. The supervisors' records say
+what comes of them. An order whose answer is lost is unknown until the agent answers again or no
+supervisor can be alive any more; nothing starts again before that.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Self
-
-import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
-
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from dataclasses import replace
 from shunter.backends.live import messages
-from shunter.backends.live.attempt_locations import STRAYS_S, AttemptLocations
+from shunter.backends.live.attempt_locations import AttemptLocations
+from shunter.backends.live.attempt_locations import STRAYS_S
 from shunter.backends.live.checkpoint_lists import StaysError
 from shunter.backends.live.checkpoint_transfer import CheckpointTransfer
-from shunter.backends.live.gang import LOST, Gang, Part, deliver, end_unbelieved, told_of
-from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.backends.live.launching import DrainingError, Launches, OrderQueue, Reachability
-from shunter.backends.live.messages import (
-    GpuReading,
-    Known,
-    Sample,
-    Shares,
-    Switch,
-    Wiring,
-    wiring_in,
-)
+from shunter.backends.live.gang import Gang
+from shunter.backends.live.gang import LOST
+from shunter.backends.live.gang import Part
+from shunter.backends.live.gang import deliver
+from shunter.backends.live.gang import end_unbelieved
+from shunter.backends.live.gang import told_of
+from shunter.backends.live.inbox import Inbox
+from shunter.backends.live.inbox import Stamped
+from shunter.backends.live.launching import DrainingError
+from shunter.backends.live.launching import Launches
+from shunter.backends.live.launching import OrderQueue
+from shunter.backends.live.launching import Reachability
+from shunter.backends.live.messages import GpuReading
+from shunter.backends.live.messages import Known
+from shunter.backends.live.messages import Sample
+from shunter.backends.live.messages import Shares
+from shunter.backends.live.messages import Switch
+from shunter.backends.live.messages import Wiring
+from shunter.backends.live.messages import wiring_in
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
+from shunter.backends.live.orders import ShareNotices
+from shunter.backends.live.orders import refusal_in_words
+from shunter.backends.live.orders import shares_of
+from shunter.backends.live.orders import store_all
 from shunter.backends.live.samples import SampleCollector
-from shunter.backends.live.settings import Limits, Owner, Socket
-from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import Owner
+from shunter.backends.live.settings import Socket
+from shunter.backends.live.transport import NO_DEVICE
+from shunter.backends.live.transport import Server
+from shunter.backends.live.transport import Transport
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live.transport import run_verb
 from shunter.backends.live.watch import Watch
 from shunter.backends.node.records import failpoint
 from shunter.backends.node.wire import Found
 from shunter.backends.turn_timetables import timetables
-from shunter.core import (
-    Effect,
-    Fence,
-    Input,
-    Launch,
-    Migrate,
-    ReshapeAttempt,
-    Resume,
-    SetAside,
-    ShareTurns,
-    Tenant,
-    Terminate,
-    Weigh,
-)
+from shunter.core import Effect
+from shunter.core import Fence
+from shunter.core import Input
+from shunter.core import Launch
+from shunter.core import Migrate
+from shunter.core import ReshapeAttempt
+from shunter.core import Resume
+from shunter.core import SetAside
+from shunter.core import ShareTurns
+from shunter.core import Tenant
+from shunter.core import Terminate
+from shunter.core import Weigh
 from shunter.errors import BackendError
-from shunter.events import Allocation, AttemptLost, JobId, LaunchFailed, NodeName, ReshapeRefused
+from shunter.events import Allocation
+from shunter.events import AttemptLost
+from shunter.events import JobId
+from shunter.events import LaunchFailed
+from shunter.events import NodeName
+from shunter.events import ReshapeRefused
+from types import TracebackType
+from typing import Self
+import anyio
 
-# The gangs that are under way: watched at their agents, told of, and given what is due to them.
-#
-# At most one of each job. One that has begun is watched until it is over and that was told; one
-# that was set aside is ended unread, and told lost once nothing of it runs.
+
+# The gangs under way. A gang that was set aside is ended unread, and reported lost at its end.
 
 Key = tuple[JobId, int]
 Stands = Mapping[Key, Mapping[NodeName, str]]
@@ -287,10 +307,7 @@ class LiveGangs(Mapping[JobId, Gang]):
             self._retime()
 
     def _retime(self) -> None:
-        """Make the timetables of gangs anew, and have those told that changed.
-
-        One that was just found again has no weight until the scheduler tells it.
-        """
+        """Make the timetables of gangs anew, and have those told that changed."""
         turning = {
             name: gang
             for name, gang in self._gangs.items()
@@ -682,7 +699,7 @@ async def _give_up(cause: str) -> None:
     raise BackendError(cause)
 
 
-# How the GPUs of servers are wired: asked of their agents, and kept where orders look it up.
+# How the GPUs of servers are wired.
 
 WIRING_S = 15.0
 """How long an agent may take; a driver in trouble may never answer."""

@@ -1,22 +1,25 @@
 """This machine as a cluster of one or more nodes: its agent is a child process of the daemon.
 
-Supervisors fork from the agent and outlive it. A daemon has threads and much memory, and cannot
-fork supervisors itself. Its agent has neither: a job costs two forks of a small process, and no
-start of Python. If it is killed, nothing else is: the daemon begins another one, which finds
-everything in the records.
+Supervisors fork from the agent and outlive it: a daemon with threads and much memory cannot fork
+them. If the agent is killed, the daemon begins another one, which reads the records.
 """
 
-import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import LocalSettings
-from shunter.backends.live.transport import AgentProcess, Link, Server, begin_here
+from shunter.backends.live.transport import AgentProcess
+from shunter.backends.live.transport import Link
+from shunter.backends.live.transport import Server
+from shunter.backends.live.transport import begin_here
 from shunter.backends.node.cgroups import divisible
 from shunter.events import NodeName
+import secrets
+
 
 NAME = NodeName("local")
 LOOPBACK = "127.0.0.1"
@@ -70,7 +73,7 @@ class LocalBackend(SupervisedBackend):
         super().__init__(settings, settings.owner, [LocalTransport(settings)], start_us)
 
 
-# Where this machine lets us limit the memory of jobs: see `node.cgroups`.
+# Where this machine lets us limit the memory of jobs.
 
 PROC = Path("/proc/self")
 MEND = "under systemd, run the daemon in a unit with Delegate=yes"

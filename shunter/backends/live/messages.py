@@ -3,15 +3,13 @@
 A question is a line of JSON {"id", "do", ...}; its answer has the same id and two clocks; news are
 lines without an id. The agent's end is `shunter.backends.node.session`. Questions are ours;
 answers are somebody else's data, and what is not as declared here raises WrongMessageError. A field
-that is not declared is ignored. In this order: the records of attempts and GPUs; answers, made of
-them; orders and commands; questions, and how lines are written and read; the wiring of a host.
+that is not declared is ignored. In this order: records of attempts and GPUs, answers, orders,
+questions, and wiring.
 
-`PROTOCOL` (`shunter.backends.node.messages`) is the version of all this. The greeting of an
-agent names its own ("protocol"; 1 where it names none), and a claim ours. A new field that whoever
-does not know it may ignore leaves the version as it is. All else raises it by one: a new question,
-a new value of a choice, a field that is needed, renamed or gone, another unit or meaning. A
-scheduler speaks one version, installs that agent itself, and refuses an agent of any other
-(OtherProtocolError).
+`PROTOCOL` (`shunter.backends.node.messages`) is the version of all this, which the greeting of an
+agent ("protocol"; 1 where it is missing) and our claim name. A field that old peers may ignore
+leaves it; all else raises it by one. A scheduler installs its own agent, and refuses an agent of
+any other version (OtherProtocolError).
 """
 
 import json
@@ -39,12 +37,8 @@ from shunter.backends.node.messages import (
 )
 from shunter.backends.node.records import LINE_BYTES_MAX
 
-# What agents tell of attempts and GPUs: typed, and held to the bounds of what can be true.
-#
-# A host may be anybody's by now, or run an agent that was tampered with. Decoding these structs
-# from its lines refuses whatever is of another type or beyond a bound, and leaves out fields that
-# they do not have. The bounds are those that agents hold records to themselves: see
-# `shunter.backends.node.messages`. Instants `*_ns` are nanoseconds of the host's monotonic clock.
+# Records of attempts and GPUs. The bounds are those of `shunter.backends.node.messages`. Instants
+# `*_ns` are nanoseconds of the host's monotonic clock.
 
 ITEMS_MOST = 4096
 MASK_BITS = 1024
@@ -363,9 +357,7 @@ class PortAnswer(Answer, frozen=True, kw_only=True):
     port: PortNumber | None
 
 
-# What a scheduler has an agent start: the order of an attempt, as its supervisor is given it.
-#
-# It is ours, so nothing bounds it here; `shunter.backends.node.supervision` says what comes of it.
+# The order of an attempt. It is ours, so nothing bounds it here.
 
 Do = Literal["go", "suspend", "terminate", "fence", "stop", "continue", "slice"]
 
@@ -475,7 +467,7 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timetable: tuple[int, int, int] | None = None
 
 
-# Questions, which of the answers each gets, and the lines of both.
+# Questions, the types of their answers, and the lines of both.
 
 T = TypeVar("T")
 
@@ -750,7 +742,7 @@ _ANSWERS: Mapping[type[Question[Answer]], Callable[[bytes], Answer]] = {
 }
 
 
-# How the GPUs of a host are wired, as its agent tells it.
+# How the GPUs of a host are wired.
 
 GPUS_MOST = 1024
 Word = Annotated[str, Meta(pattern=r"\A[A-Z0-9]{0,8}\Z")]

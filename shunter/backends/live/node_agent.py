@@ -2,49 +2,59 @@
 
 An agent that does not answer is unreachable, and what runs on its servers is unknown. Supervisors
 end their jobs when no heartbeat came for `heartbeat_deadline_s`; that and a margin after the last
-one was sent, the node counts as lost, and only then may its jobs run elsewhere. A heartbeat tells
-when it was sent, so that it is of no use to anybody if it comes too late.
+one was sent, the node counts as lost, and only then may its jobs run elsewhere. A heartbeat says
+when it was sent, so a late one counts for nothing.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast
-
-import anyio
+from dataclasses import dataclass
+from dataclasses import field
 from msgspec.structs import replace
-
 from shunter import clock
-from shunter.backends.live.messages import (
-    Answer,
-    Beat,
-    Claim,
-    ClaimRefused,
-    Failed,
-    GpuReading,
-    Greeting,
-    Known,
-    Look,
-    Note,
-    Order,
-    Question,
-    Sample,
-    Start,
-    StartAnswer,
-    decode_answer,
-    decode_greeting,
-    decode_news,
-    decode_number,
-    encode_question,
-)
-from shunter.backends.live.settings import Limits, Owner
-from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
-from shunter.backends.node.messages import FACTS, WrongMessageError
-from shunter.backends.node.records import boot_id, failpoint
+from shunter.backends.live.messages import Answer
+from shunter.backends.live.messages import Beat
+from shunter.backends.live.messages import Claim
+from shunter.backends.live.messages import ClaimRefused
+from shunter.backends.live.messages import Failed
+from shunter.backends.live.messages import GpuReading
+from shunter.backends.live.messages import Greeting
+from shunter.backends.live.messages import Known
+from shunter.backends.live.messages import Look
+from shunter.backends.live.messages import Note
+from shunter.backends.live.messages import Order
+from shunter.backends.live.messages import Question
+from shunter.backends.live.messages import Sample
+from shunter.backends.live.messages import Start
+from shunter.backends.live.messages import StartAnswer
+from shunter.backends.live.messages import decode_answer
+from shunter.backends.live.messages import decode_greeting
+from shunter.backends.live.messages import decode_news
+from shunter.backends.live.messages import decode_number
+from shunter.backends.live.messages import encode_question
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import Owner
+from shunter.backends.live.transport import AgentProcess
+from shunter.backends.live.transport import Link
+from shunter.backends.live.transport import Transport
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live.transport import hinted
+from shunter.backends.node.messages import FACTS
+from shunter.backends.node.messages import WrongMessageError
+from shunter.backends.node.records import boot_id
+from shunter.backends.node.records import failpoint
 from shunter.errors import BackendError
 from shunter.events import NodeName
+from typing import Any
+from typing import Protocol
+from typing import TypeVar
+from typing import cast
+import anyio
 
-# How far the journal of an attempt on one machine was read, and how far that is durable.
+
+# How far the journal of an attempt was read, and how far that is durable.
 
 
 @dataclass(slots=True)
@@ -87,13 +97,10 @@ class Reading:
         self.durable = max(self.durable, upto)
 
 
-# Remote procedure calls to an agent over one channel: see `shunter.backends.node.session`.
+# Remote procedure calls to an agent. A question without an answer in time is unknown, never failed.
 #
-# Each question has a deadline. One that is not answered in time, or whose connection ends, is
-# unknown, never failed: a lost connection does not raise by itself, it ends the output.
-#
-# News may come right behind an answer, and the task that asked wakes after news are handed over. So
-# `on_reply` handles an answer where its line is read: in the order in which the host sent it.
+# News may come right behind an answer, before the task that asked wakes. So `on_reply` handles an
+# answer where its line is read, in the order in which the host sent it.
 
 A = TypeVar("A", bound=Answer)
 OnNews = Callable[[tuple[Known, ...]], None]

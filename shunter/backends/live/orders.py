@@ -7,39 +7,47 @@ suffice. A rank that asks for none may run on all of them. What a node alone kno
 groups of a user, say, is filled in there (shunter.backends.node.session).
 """
 
+from collections import Counter
+from collections import deque
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from msgspec.structs import replace
+from pathlib import Path
+from shunter.backends.live.messages import AttemptTurns
+from shunter.backends.live.messages import HeartbeatLimits
+from shunter.backends.live.messages import Order
+from shunter.backends.live.messages import Rank
+from shunter.backends.live.messages import ReshapeAnswer
+from shunter.backends.live.messages import Shares
+from shunter.backends.live.messages import Suspend
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import Owner
+from shunter.backends.live.transport import NO_DEVICE
+from shunter.backends.live.transport import Server
+from shunter.backends.live.transport import Transport
+from shunter.backends.node.messages import a_job
+from shunter.backends.node.messages import checked
+from shunter.backends.node.records import own_folder
+from shunter.core import Launch
+from shunter.core import Resume
+from shunter.errors import BackendError
+from shunter.events import Allocation
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import ReshapeRefused
+from shunter.events import Share
+from shunter.events import Sharing
+from signal import Signals
+import anyio
 import json
 import os
 import re
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from signal import Signals
 
-import anyio
-from msgspec.structs import replace
 
-from shunter.backends.live.messages import (
-    AttemptTurns,
-    HeartbeatLimits,
-    Order,
-    Rank,
-    ReshapeAnswer,
-    Shares,
-    Suspend,
-)
-from shunter.backends.live.settings import Limits, Owner
-from shunter.backends.live.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node.messages import a_job, checked
-from shunter.backends.node.records import own_folder
-from shunter.core import Launch, Resume
-from shunter.errors import BackendError
-from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing
-
-# The CPUs and memory to which attempts are held: what each agent is told of, and what people are.
-#
-# A change that cannot be made costs no job: it runs on with what it has, and that is told, as a
-# fact as well.
+# The CPUs and memory of attempts. A change that cannot be made costs no job: it is reported.
 
 NOTICES_MOST = 100
 
@@ -152,11 +160,8 @@ class ShareNotices:
         return self._waiting.popleft()
 
 
-# What a job finds in its environment: the contract that frameworks and the SDK rely on.
-#
-# What the submitter gave, names and values, lies in a file beside the job's attempts that only we
-# can read, never in the log. What is promised here wins over it. docs/reference/environment.md
-# lists all.
+# The environment of a job (docs/reference/environment.md). The submitter's values are in a file
+# that only we can read, never in the log; ours win over them.
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -274,7 +279,7 @@ def rank_environment(
     }
 
 
-# From an effect to the orders of supervisors: one for each agent of its allocation.
+# From an effect to one order for the supervisor on each node.
 
 UNTOLD = (1, 0, 0)
 """The timetable of a gang until it is told another one: no turns."""
@@ -361,11 +366,7 @@ def _quietest(cpus: Iterable[int], near: Collection[int], tenants: Mapping[int, 
 
 
 def _slicing(effect: Launch | Resume, limits: Limits) -> AttemptTurns | None:
-    """Return how an attempt takes turns; None: it has its GPUs for itself.
-
-    Raises:
-        BackendError: it would take turns, and cannot here.
-    """
+    """Return how an attempt takes turns; None: it has its GPUs for itself."""
     allocation, settings = effect.allocation, limits.slicing
     if allocation.sharing is not Sharing.sliced:
         return None
@@ -462,15 +463,7 @@ def _rank(
     *,
     is_pinned: bool,
 ) -> Rank:
-    """Return how a rank is run.
-
-    Args:
-        effect: the launch that it is part of.
-        cpus: the numbers of its CPUs: those that have the fewest tenants, if it asked for some.
-        environment: the variables of its process.
-        gpus: its GPUs, as CUDA names them.
-        is_pinned: it asked for some.
-    """
+    """Return how a rank is run."""
     return Rank(
         argv=tuple(filled(effect.spec.command, environment)),
         env=dict(environment),

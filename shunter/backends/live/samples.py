@@ -1,27 +1,32 @@
 """What supervisors sample of their attempts, with the GPUs of each node, on its way to the log.
 
-Samples come with every look at a node. Those of a gang become one: how far and how fast it is says
-its first rank, and what it uses is the sum over its hosts. Downsampled and in batches they go on.
+The samples of a gang become one: progress and speed are its first rank's, use is the sum over its
+hosts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-
 from msgspec import structs
-
 from shunter.backends.live.gang import Gang
-from shunter.backends.live.gpus import EXPLANATIONS, GpuUse, use_told
-from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.backends.live.messages import GpuReading, Sample
+from shunter.backends.live.gpus import EXPLANATIONS
+from shunter.backends.live.gpus import GpuUse
+from shunter.backends.live.gpus import use_told
+from shunter.backends.live.inbox import Inbox
+from shunter.backends.live.inbox import Stamped
+from shunter.backends.live.messages import GpuReading
+from shunter.backends.live.messages import Sample
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.transport import Server
-from shunter.events import GpuQuarantined, JobId, NodeName, ProfileSampled
+from shunter.events import GpuQuarantined
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import ProfileSampled
 
-# Profiles, downsampled for the log: what is as before is recorded once a while.
-#
-# A sample is kept where something changed by more than a tolerance, or the last one kept is old.
-# What is kept waits for the batch, so that the log gets one append for many jobs.
+
+# Profiles, downsampled for the log: a sample is kept on a change, or where the last one is old.
 
 
 def profile_of(
@@ -153,9 +158,7 @@ class Downsampler:
         return bool(abs(now - before) > noise)
 
 
-# GPUs that their driver says are lost, as readings come in from the agents of nodes.
-#
-# One reading may be a driver that is being reloaded; what two in a row say is believed. A lost GPU
+# Lost GPUs. One reading may be a driver that is being reloaded, so two in a row count. A lost GPU
 # has no UUID any more, so those that were read before are remembered.
 
 READINGS_LEAST = 2

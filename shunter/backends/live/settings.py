@@ -1,14 +1,11 @@
-"""What the live backends are told: who schedules, what supervisors are held to, and their servers.
+"""Settings of the live backends: `Owner` and `Limits` for all, and the servers of each."""
 
-`Owner` and `Limits` hold for all of them; a backend adds its servers and how these are reached.
-"""
-
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
+from dataclasses import dataclass
+from dataclasses import field
 from shunter.events import NodeName
+from typing import NamedTuple
+import os
 
 
 @dataclass(frozen=True, slots=True)

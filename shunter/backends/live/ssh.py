@@ -45,10 +45,7 @@ if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess, SSHReader
 
 
-# One connection to a host, opened as told, and errors in words that say what to do.
-#
-# Nothing leaks in: no user configuration, no agent, no default keys, and a host key is known or the
-# host is refused. What goes wrong becomes an `UnreachedError` with the cause and how to mend it.
+# One connection to a host, without user configuration, agent or default keys.
 
 PRIVATE = 0o077
 KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all
@@ -150,11 +147,7 @@ def _library() -> Path:
 
 
 def _check_files(host: SshHost, access: SshAccess) -> None:
-    """Refuse files that others can read or change, as ssh does.
-
-    Raises:
-        UnreachedError: a key may be known to others, or others say whom we believe.
-    """
+    """Refuse files that others can read or change, as ssh does."""
     for path, forbidden in (
         *((key, PRIVATE) for key in access.keys),
         (access.known_hosts, 0o002),
@@ -261,12 +254,8 @@ def worded(host: SshHost, access: SshAccess, error: BaseException) -> str:
     return f"{where} cannot be reached: {str(error) or type(error).__name__}"
 
 
-# The one file that a host needs, put there once for each version of it.
-#
-# Before anything is written or run, a program that comes over the connection looks at the folder
-# and all it lies in: see `shunter.backends.node.host.base_folder`. The file's name holds its
-# digest, but what lies there under that name counts only if it is ours and byte for byte the
-# same.
+# The one file that a host needs, once for each version. Its name holds its digest, but a file of
+# that name counts only if it is ours and byte for byte the same.
 
 NOT_FOUND = 127
 """What all shells exit with where there is no such program."""
@@ -513,7 +502,7 @@ class SshBackend(SupervisedBackend):
         super().__init__(settings, settings.owner, hosts, start_us)
 
 
-# What hosts have, asked beside any scheduler: for `shunter init --ssh` and `doctor`.
+# What hosts have, for `shunter init --ssh` and `doctor`.
 
 INVENTORY_S = 60.0
 

@@ -2,36 +2,43 @@
 
 A transport knows one agent and the servers it works for. Opening it gives a link, over which the
 session and whatever else is asked in a process of its own are begun. A link that is lost does not
-raise by itself: what was begun over it ends without an exit status. After the protocols come the
-two ways in which the agent's programs get onto a node: as children of the daemon on this machine,
-and as one file on hosts without Shunter.
+raise by itself: what was begun over it ends without an exit status. After the protocols come
+children of the daemon, and the one file for hosts without Shunter.
 """
 
+from anyio.abc import Process
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from contextlib import suppress
+from hashlib import sha256
+from importlib.util import MAGIC_NUMBER
+from importlib.util import source_hash
+from pathlib import Path
+from shunter.backends import node
+from shunter.backends.live.settings import Socket
+from shunter.backends.node.messages import WrongMessageError
+from shunter.backends.node.messages import parsed
+from shunter.backends.node.records import create_private
+from shunter.backends.node.records import own_folder
+from shunter.backends.node.verbs import command
+from shunter.backends.node.wire import Shape
+from shunter.errors import BackendError
+from shunter.events import NodeName
+from tempfile import TemporaryFile
+from typing import IO
+from typing import Protocol
+from typing import TypeVar
+import anyio
 import io
 import json
 import marshal
 import os
 import secrets
 import zipfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
-from hashlib import sha256
-from importlib.util import MAGIC_NUMBER, source_hash
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Protocol, TypeVar
 
-import anyio
-from anyio.abc import Process
-
-from shunter.backends import node
-from shunter.backends.live.settings import Socket
-from shunter.backends.node.messages import WrongMessageError, parsed
-from shunter.backends.node.records import create_private, own_folder
-from shunter.backends.node.verbs import command
-from shunter.backends.node.wire import Shape
-from shunter.errors import BackendError
-from shunter.events import NodeName
 
 T = TypeVar("T")
 READ_BYTES = 1 << 18
@@ -224,7 +231,7 @@ def is_too_old(said: str) -> bool:
     return any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))
 
 
-# Programs of the agent that run on this machine, as children of the daemon.
+# Programs of the agent as children of the daemon.
 
 COMPLAINT_BYTES = 1 << 16
 
@@ -283,18 +290,11 @@ class _ChildProcess:
         self._complaints.close()
 
 
-# The agent as one file, for hosts on which Shunter is not installed: a zip application.
+# The agent as a zip application, for hosts without Shunter (docs/decisions/0034).
 #
-#     python3 -I -S FILE VERB ...     any Python from 3.8 on; the verbs are those of verbs.py
-#
-# It holds the modules of `shunter.backends.node` under the names by which they import each other,
-# and empty packages around them. Beside each module lies its code, compiled by this Python: hosts
-# with the same version need not compile it at each start, and others pass over it (PEP 552, of
-# the kind that is not checked against the source, as both come together).
-#
-# Nothing in it is compressed, dates are fixed and names in order: the same sources give the same
-# bytes under one version of Python, with any zlib, so that a host that has a file of this digest
-# needs no other. See docs/decisions/0034-the-agent-is-a-zip-application.md.
+# It holds code compiled by this Python next to each module; other versions pass over it (PEP 552,
+# not checked against the source). Nothing is compressed, dates are fixed and names sorted, so the
+# same sources give the same bytes, and a host that has a file of this digest needs no other.
 
 NODE = Path(node.__file__).parent
 NOT_PACKED = ("wire.py", "host/base_folder.py")

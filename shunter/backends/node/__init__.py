@@ -1,18 +1,18 @@
 """What runs on a node: the agent, and the supervisor of each attempt, which outlives the daemon.
 
 This folder needs the standard library only, of Python 3.8 or later, so that it can be pushed to any
-host (agents/zip_application.py makes one file of it). A verb loads what it needs and no more.
+host (backends/live/transport.py makes one file of it). A verb loads what it needs and no more.
 
     verbs               what a process can be asked to do; session, pilot: many questions in turn
     supervision         an attempt from its start to its end; ranks: its processes
-    attempts            what can be told of attempts from outside, and how they are ended
+    attempts            the state of attempts from outside, and how they end
     messages, records   what is said and written, and held to a shape; wire: the types of that
     sampling, output    what an attempt uses and prints
     cgroups, shares     what holds it to its CPUs and memory
     turns, rotator, rotation    several attempts on the same GPUs, one after the other
     ownership           whose the node is, and whether that scheduler is alive
     batch               an attempt that is a batch job of its own
-    host                what an agent is asked about its host, beside attempts
+    host                users, files, GPUs and wiring of the host
 
 A root folder holds `jobs/JOB/ATTEMPT/` with all that is known of an attempt:
 

@@ -220,9 +220,6 @@ def remains(folder: str) -> State:
     return "running" if is_held(f"{folder}/lock") or sweep(folder) else "lost"
 
 
-# The verbs that ask of attempts: see verbs.py.
-
-
 def answer_send(root: str, job: str, attempt: str) -> Answer:
     """Hand the order in stdin to the supervisor of an attempt."""
     return {"taken": send(folder_of(root, job, int(attempt)), json.load(sys.stdin))}
@@ -260,16 +257,12 @@ def _with_notes(known: Probe) -> Answer:
     return {**known, "notes": read_journal(known["folder"])["notes"]}
 
 
-# The mark by which the processes of an attempt are known, and when it counts.
+# The mark of an attempt's processes: two variables that all their children inherit.
 #
-# Ranks hand on two variables to all that they start: the folder of the attempt
-# (`SHUNTER_FOLDER`), and a seal (`SHUNTER_MARK`) that says whose the job is and when it was
-# launched. A mark counts on a process of the job's user that started after the launch, and
-# nowhere else: a forged or copied one neither gets anything killed nor holds anything. The seal
-# is made with a key that only the scheduler's user can read, so that it needs no folder to be
-# believed. Supervisors are known by the lock that they hold, also where its file was removed, if
-# it is a file of ours; where the folder was renamed, it is the lock of any folder, held by the
-# parent of what carries the mark.
+# `SHUNTER_FOLDER` is its folder, `SHUNTER_MARK` a seal with the user and the launch, made with a
+# key that only the scheduler's user can read. A mark counts only on a process of that user which
+# started after the launch, so a copied one does no harm. Supervisors are known by the lock that
+# they hold, also where its file was removed.
 
 
 class Alive(NamedTuple):
@@ -433,13 +426,10 @@ def _locked_below(root: str, pid: int, mount: str) -> list[str]:
     ]
 
 
-# Which files a process has open, as far as its user cannot shape what the kernel tells of it.
-#
-# In namespaces of their own users have files of any name, and a program with the setuid bit is a
-# process of root's that they started, with what they opened before. So a path counts only if the
-# file was opened through the mount that has this path here, in whose folders nobody but us makes
-# names; or if it is the very file that lies there, for one who mounts anew (a service with a
-# private /tmp that was restarted). A process counts as ours by all of its user ids.
+# Which files a process has open. In namespaces of their own users have files of any name, and a
+# setuid program is a process of root's with what they opened before. So a path counts only if it
+# was opened through the mount that has this path here, or is the very file that lies there. A
+# process is ours only if all of its user ids are.
 
 
 class OpenFile(NamedTuple):

@@ -137,18 +137,14 @@ class _Signals:
         self.leaves_by = self.leaves_by or signal.Signals(number).name
 
 
-# Whose an attempt is that a batch system starts: who makes its claim first, and nobody else.
+# The claim of an attempt. Slurm may start a job twice, or long after it was given up, so the first
+# act of its script is to link the file `claim`, which only one can do (atomic over NFS too).
 #
-# Slurm may start a job twice, or long after everybody believed that it never took it. So the
-# first act of its script is to make the file `claim` in the attempt's folder, which the file
-# system lets one make only. A scheduler that wants an attempt never to begin makes the claim
-# itself. The claim is linked into its place, whole, which is atomic over NFS too.
-#
-#     order       what is to be run, as a supervisor is told it; only we can read it
+#     order       what the supervisor runs; only we can read it
 #     claim       who has it: a batch job, or a scheduler that withdrew it
 #     refusal     why its supervisor did not begin
-#     commands    a line each: orders to its supervisor, which may be on another node
-#     leaving     the signal by which Slurm told it to end, if it did, and when
+#     commands    orders to its supervisor, a line each
+#     leaving     the signal by which Slurm ended it, and when
 
 WITHDRAWN = "scheduler"
 BEGUN = "batch"
@@ -248,11 +244,8 @@ def told_to_leave_by(folder: str) -> tuple[str, float | None]:
     return str(found.get("signal", "")), wall_ns / 1e9 if isinstance(wall_ns, int) else None
 
 
-# Where a batch system has put an attempt: read from its environment, written into the order.
-#
-# A plan names nodes and GPUs. Slurm hands out GPUs when a job starts, and may choose other nodes,
-# so the order that a supervisor runs by names what the job was given. A rank on another node than
-# the batch script is started there by srun; it sees nothing of Slurm, as the first one does.
+# Slurm chooses GPUs, and maybe other nodes, when a job starts: the order gets those of the job's
+# environment. srun starts ranks on other nodes; no rank sees anything of Slurm.
 
 _INDICES = re.compile(r"IDX:([0-9,-]*)")
 _WITHOUT_SLURM = (
@@ -390,11 +383,7 @@ def _hostnames(nodes: str) -> list[str]:
 
 
 def _output_of(words: list[str]) -> str:
-    """Return what a command prints.
-
-    Raises:
-        OSError: it failed, or took too long.
-    """
+    """Return what a command prints."""
     try:
         done = subprocess.run(words, capture_output=True, timeout=COMMAND_S, check=False)
     except subprocess.TimeoutExpired as error:

@@ -205,12 +205,9 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-# Which control group may be divided, so that each attempt below gets limits of its own.
-#
-# In version 2 a process belongs to one group, and a group with processes of its own cannot hand
-# controllers to groups below it. So who was given a group (systemd: `Delegate=yes`) first moves
-# what is in it into a group below. In version 1 each controller has a tree of its own, and
-# whoever may write to a group may make others below it.
+# Which control group may be divided. In version 2 a group with processes of its own cannot give
+# controllers to groups below it, so its processes first move into a group below (`Delegate=yes`).
+# In version 1 who may write to a group may make others below it.
 
 
 def divisible(

@@ -1,11 +1,8 @@
 """What jobs tell supervisors, and supervisors schedulers: checked, bounded, read from an offset.
 
 A shape is a function that returns a value as it should be, or raises. What a job or a host says is
-somebody else's data. It is held to a shape where it comes in, so that nothing behind that meets a
-number of a hundred digits, a text that cannot be encoded, or a list where a text should be.
-
-Then come the messages of a job, the records of an attempt, the commands to its supervisor, and its
-journal.
+held to a shape where it comes in: no number of a hundred digits or text that cannot be encoded gets
+further. In this order: shapes, messages of a job, records, commands, journal.
 """
 
 from __future__ import annotations
@@ -226,12 +223,8 @@ def _wrong(value: object, expected: str) -> WrongMessageError:
     return WrongMessageError(f"is {shown(value)}, expected {expected}")
 
 
-# The supervisor's end of the channel: what a job says, one checked message after the other.
-#
-# A message is a line of JSON of at most 4096 bytes (shunter/train/channel.py lists them). One
-# that is no JSON, too long, of an unknown kind, or has a value of a wrong type or beyond all
-# measure is counted and dropped. So is what a job would have noted beyond a hundred notes and one
-# a second.
+# Messages of a job: lines of JSON of at most 4096 bytes (shunter/train/channel.py lists them). A
+# wrong one is counted and dropped, and so is a note beyond a hundred and one a second.
 
 CAUSE_CHARACTERS = 200
 NOTES_AT_ONCE = 100
@@ -329,10 +322,7 @@ def _short(line: bytes) -> bytes:
     return line
 
 
-# The records of an attempt, held to their shapes wherever they are read.
-#
-# They lie in a folder that a job of the same user can write to, and come from hosts that may be
-# anybody's by now. A record that has not its shape counts as one that is not there.
+# The records of an attempt. A job can write to their folder; a wrong record counts as absent.
 
 JOB_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 ATTEMPT_DIGITS_MOST = 9
@@ -424,7 +414,7 @@ def sample_in(folder: str) -> Sample | None:
     return checked(get(f"{folder}/sample"), SAMPLE)
 
 
-# What a supervisor that runs is told to do, read from its FIFO and held to its shape.
+# Commands to a supervisor, read from its FIFO.
 
 WEIGHT_LEAST, WEIGHT_MOST = 1e-6, 1e6
 PACK_MOST = 256
@@ -460,13 +450,10 @@ def commands_in(fifo: int) -> list[Command]:
     return found
 
 
-# The journal of an attempt: what is noted of its suspension, its checkpoints and its messages.
+# The journal of an attempt: a JSON object a line; the n-th line ever written is note n.
 #
-# A line is a JSON object; the n-th line that was ever written is the note n. A scheduler reads
-# from the note after the last it knows, and acknowledges those whose facts are durable. The
-# supervisor then drops them: a first line `{"trimmed": N, "facts": F}` says how many are gone,
-# and how many of these were facts for the scheduler's log. So no journal grows, and none is read
-# twice.
+# A scheduler acknowledges notes whose facts are durable, and the supervisor drops them: a first
+# line `{"trimmed": N, "facts": F}` says how many are gone, and how many of these were facts.
 
 KEPT_MOST = 256
 READ_MOST = 100

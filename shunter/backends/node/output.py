@@ -95,16 +95,11 @@ def _mark(dropped: int, most: int) -> bytes:
     return line.encode()
 
 
-# When output was printed: beside each file of it another one that says how long it was when.
+# When output was printed: `stdout-times.0` has lines `SECONDS BYTES` for `stdout.0`, by the host's
+# wall clock. A file is measured after each write (inotify) and once a second.
 #
-# `stdout-times.0` belongs to `stdout.0`; its lines are `SECONDS BYTES`, by this host's wall
-# clock: so long was the file when it was looked at. It is looked at soon after it was written to,
-# which inotify tells, and once a second: where inotify is not to be had (its instances are
-# bounded for each user), that must do. A line stands for each look at which the other stream of
-# the rank had grown since the last line, or a second had passed; so what lies between two lines
-# was printed at a stretch. Where that is not so there is a third number, the seconds within which
-# it is not known which stream was first: both had grown at one look, or the line stands for older
-# ones that were left out, lest there be ever more.
+# A line is written when the other stream of the rank grew since the last line, or after a second.
+# A third number is the seconds within which it is not known which stream was first.
 
 
 class Looked(NamedTuple):

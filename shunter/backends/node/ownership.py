@@ -119,16 +119,9 @@ def _is_left(root: str) -> bool:
     return False
 
 
-# A scheduler's sign of life, and the deadline after which its jobs end without one.
-#
-# The file of a heartbeat holds the instant for which it was written, not the one at which it was:
-# a sign that was under way for long, or lay waiting in a host that was stopped, is as old as it
-# is. Its clock counts from the boot and runs on while the machine sleeps, which the monotonic one
-# does not.
-#
-# A remote scheduler goes on while we sleep, and gives us up: its deadline counts from what it
-# sent. One on this machine sleeps when we do, so its signs count from their being seen, awake.
-# The wall clock means nothing here.
+# A scheduler's sign of life. The file holds the instant for which it was written, so a sign that
+# was late is as old as it is. The clock counts from the boot, through sleep; the wall clock is not
+# used. A remote scheduler's deadline counts from when it sent, a local one's from when it was seen.
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

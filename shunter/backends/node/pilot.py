@@ -12,13 +12,11 @@ A daemon that is away ends nothing here: the pilot dials again and again, and su
 jobs by their heartbeat's deadline, as over SSH. A pilot in which nothing runs ends when it was
 refused for good, or not served for `patience_s`.
 
-Slurm sends SIGTERM before it kills (time limit, scancel, preemption), or SIGUSR1 where the job was
-submitted with --signal=B:USR1@SECONDS, which leaves more time and reaches the pilot only. On either
-the pilot tells the daemon by a connection of its own, so that it starts nothing more here, then
-asks all supervisors to suspend their jobs, and goes on relaying, so that the daemon reads how they
-ended. What is left `drain_s` after SIGTERM, or `notice_s` after SIGUSR1, it kills: so does Slurm
-soon, and an end that the daemon has read of is no unknown one. What runs below BASE on this node is
-its own, but for what began in another job of Slurm.
+Slurm sends SIGTERM before it kills (time limit, scancel, preemption), or SIGUSR1 with
+--signal=B:USR1@SECONDS, which leaves more time and reaches the pilot only. On either the pilot says
+so to the daemon, which starts nothing more here, asks all supervisors to suspend their jobs, and
+goes on relaying. What is left `drain_s` after SIGTERM, or `notice_s` after SIGUSR1, it kills before
+Slurm does, so that the daemon reads how it ended. Attempts of other Slurm jobs are not its own.
 """
 
 from __future__ import annotations
@@ -392,16 +390,11 @@ def _to_daemon(tls: SSLSocket, data: bytes) -> int:
         return 0
 
 
-# The connection of a pilot to its daemon: TLS 1.3, where each side knows the other's key.
+# The connection to the daemon: TLS 1.3, where each side knows the other's key.
 #
-# The pilot's file (`shunter.backends.slurm.pilot_channel` writes it) holds a line of JSON, its
-# private key and its certificate. It must be ours and nobody else's to read, or its key is no
-# secret. It is read anew for each try, since the daemon may have moved, or renewed the
-# certificate.
-#
-# The pilot says one line, {"version", "do", "instance", ...}, and the daemon answers one:
-# {"nonce"} of the RPC session that follows, {"refused": why, "is_over": no use in another try},
-# or {} to a notice.
+# The pilot's file, which only we may read, is read for each try: the daemon may have moved, or
+# renewed the certificate. The pilot says {"version", "do", "instance", ...}; the daemon answers
+# {"nonce"}, {"refused": why, "is_over": no other try helps}, or {} to a notice.
 
 PILOT_VERSION = 1
 SERVER_NAME = "daemon.shunter.invalid"  # whatever its address: the certificate stands for a role

@@ -196,13 +196,9 @@ def gang_code(codes: list[int]) -> int:
     return failed[0] if failed else max(codes)
 
 
-# The reaper: kills what is left of an attempt whose supervisor was killed.
-#
-# A supervisor is the child of a process that does nothing but wait for its end. To it the kernel
-# hands all that a supervisor leaves behind, whatever session, group or environment that gave
-# itself; so it is killed at once, also on a host that no scheduler reaches. A supervisor that
-# ends by itself leaves nothing. A reaper that is killed takes nothing with it, and has no
-# successor: only if both were killed does anything live on, until `sweep` finds it.
+# The reaper kills what is left of an attempt whose supervisor was killed, also where no scheduler
+# reaches the host. It is the supervisor's parent, and as a subreaper gets all its orphans. If both
+# are killed, processes may live on until `sweep` finds them.
 
 
 def go_on_below_reaper(group: str | None, *, is_bound: bool = False) -> None:
@@ -275,9 +271,6 @@ def close_all_but(*kept: int) -> None:
         if int(name) > 2 and int(name) not in kept:
             with suppress(OSError):  # the one by which they are listed
                 os.close(int(name))
-
-
-# What is left of an attempt, as its supervisor or its reaper finds it below itself.
 
 
 def kill_remaining(group: str | None, reap: Callable[[], None] | None = None) -> int:

@@ -247,13 +247,10 @@ def boot_id() -> str:
         return file.read().strip()
 
 
-# Failpoints: where a process can be made to die, so that tests can try every one of them.
+# Failpoints, before and after all that lasts, where tests make a process die.
 #
-#     SHUNTER_CRASH=NAME:FILE   whoever comes to the point NAME first makes FILE and kills itself
-#     SHUNTER_CRASH=:FILE       all write into FILE which points they come to
-#
-# Otherwise a mark is a call that does nothing. A point lies before and after each thing that
-# lasts: an append to the log, an order to a backend, a record of a supervisor.
+#     SHUNTER_CRASH=NAME:FILE   the first process at point NAME makes FILE and kills itself
+#     SHUNTER_CRASH=:FILE       all write into FILE which points they reach
 
 _armed: list[str] = []
 

@@ -1,10 +1,8 @@
 """Who rotates: the supervisor that holds the lock of a server, by the rule of rotation.py.
 
-Nobody goes on before those whose turn is over stand still, or are gone; each supervisor says when
-it has carried an order out. One that does not within `boundary_most` and `ANSWER_MOST_US` is stuck:
-its GPUs are nobody else's until it does or is gone, and the others take turns on the rest. Packs
-are made and parted between two quanta. An order that nobody carries out is given again. GPUs that
-are nobody's own any more are left at once.
+Nobody goes on before those whose turn is over have stopped or are gone. A supervisor that does not
+carry out an order within `boundary_most` and `ANSWER_MOST_US` is stuck: its GPUs stay its own until
+it does, and the others take turns on the rest. Orders are repeated; packs change between quanta.
 """
 
 from __future__ import annotations
@@ -184,10 +182,7 @@ class Rotator:
             known.pop(name, None)
 
     def _leave(self, name: str, now_us: int) -> None:
-        """Take a job out; who was packed with it has its turn, and its next one.
-
-        It runs on, for nobody has told it to stand still.
-        """
+        """Take a job out; who was packed with it has its turn, and its next one."""
         heir = self._rotation.leave(name, now_us)
         if heir is not None and self._turns is not None and name in self._turns:
             self._turns[heir] = self._turns.pop(name)
@@ -453,8 +448,6 @@ def first_number(slices: str) -> int:
 def _sign_of(slices: str) -> str:
     return f"{slices}/rotating"
 
-
-# The records of those that take turns on a server: turns.py says which there are.
 
 SLICE: Shape[Slice] = a_record(
     {

@@ -1,8 +1,8 @@
 """Samples of an attempt: how far and how fast it is, and what CPU and memory it uses.
 
-The newest one lies in the file `sample`, replaced each time and never synced; whoever wants them
-all reads it often enough. The first come soon, so that a short job has one too. What a job that
-says nothing prints, such as a progress bar, stands in for what it would have said.
+The newest one is in the file `sample`, replaced each time and never synced. The first come soon, so
+that a short job has one too. If a job sends no messages, what it prints, such as a progress bar,
+counts instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What holds attempts to their CPUs and memory on this machine, and is changed while they run.
 
-CPU time is held by quotas of control groups, of version 2 or else 1: also by parts of a CPU. Where
-no such group is ours, attempts are bound to whole CPUs (affinity), each to others as far as there
-are; memory is then not held. What holds now is read from the kernel, so a change may be repeated,
-also by an agent that knows nothing of the one before.
+CPU time is held by quotas of control groups (version 2 or 1), in parts of a CPU. Without a group of
+ours attempts are bound to whole CPUs (affinity), and memory is not held. What holds now is read
+from the kernel, so a change may be repeated.
 """
 
 from __future__ import annotations
@@ -168,13 +167,6 @@ class Enforcement:
         """Bind an attempt that has a quota to the CPUs it may use now.
 
         Where they are the same, what a job has bound to some of them by itself stays.
-
-        Args:
-            key: the attempt.
-            cpus: those it may use.
-            begun: those it was started with.
-        Raises:
-            OSError: its processes cannot be bound.
         """
         wanted = [cpu for cpu in cpus if cpu in os.sched_getaffinity(0)]
         if wanted and sorted(cpus) != self._allowed.get(key, begun):
@@ -182,11 +174,7 @@ class Enforcement:
             self._allowed[key] = sorted(cpus)
 
     def _rebound(self, key: Key, shares: Shares, running: Iterable[Key]) -> list[int]:
-        """Bind an attempt to as many CPUs as its share; others may be moved for it.
-
-        Raises:
-            OSError: its processes cannot be bound.
-        """
+        """Bind an attempt to as many CPUs as its share; others may be moved for it."""
         parents = processes()
         keys = sorted(dict.fromkeys([*running, key]))
         pids = {each: pids_of(self._root, each, parents) for each in keys}
@@ -253,11 +241,7 @@ def _bound(pids: Iterable[int]) -> list[int]:
 
 
 def _bind(root: str, key: Key, cpus: Sequence[int]) -> None:
-    """Bind all threads of an attempt, and again those that began meanwhile.
-
-    Raises:
-        OSError: some cannot be bound.
-    """
+    """Bind all threads of an attempt, and again those that began meanwhile."""
     strange: list[int] = []
     for _ in range(BIND_TRIES):
         strange = []

@@ -2,13 +2,11 @@
 
 `begin` starts it, and `Supervision` is what it does then, until no process of the attempt is left.
 
-Starting and fencing an attempt exclude each other by a lock, so that a fenced attempt has either
-been seen or will never start. Every rank has a session of its own. A process that forks away is
-still found: the supervisor adopts orphans (a subreaper), and after its own death the kernel kills
-the ranks, and its reaper the rest (ranks.py). If that was killed too, `sweep` does so later with
-what carries the attempt's mark in its environment (attempts.py) or is in its control group. Only
-what clears its environment, where there are no groups, outlives both; `ranks.lock` tells of it as
-long as it keeps its files open.
+A lock excludes starting and fencing an attempt at once, so a fenced attempt was seen or will never
+start. The supervisor adopts orphans (a subreaper); after its death the kernel kills the ranks, and
+its reaper the rest (ranks.py). If that was killed too, `sweep` later kills what has the attempt's
+mark in its environment (attempts.py) or is in its control group. Only a process that clears its
+environment, without groups, outlives both; `ranks.lock` shows it while it keeps its files open.
 """
 
 from __future__ import annotations

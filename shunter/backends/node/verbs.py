@@ -13,14 +13,14 @@
     python3 -I -S FILE batch ROOT JOB ATTEMPT   an attempt that is a batch job: batch.py
     python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: host/pruning.py
     python3 -I -S FILE survey BASE CGROUP NONCE what the host has: host/host_inventory.py
-    python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: host/gpus.py
+    python3 -I -S FILE gpus BASE NONCE          its GPUs: host/gpus.py
     python3 -I -S FILE wiring BASE NONCE        how they are wired: host/wiring.py
     python3 -I -S FILE note_wiring BASE         the same, written into BASE/wiring
     python3 -I -S FILE manifest|digest|stream|receive FOLDER USER NONCE
                                                 checkpoints: host/checkpoint_transfer.py
 
-A verb loads what it needs and no more, since on a host each process compiles that anew. What fails
-exits with 1 and says so on stderr; without an answer on stdout, nothing is known of what was done.
+A verb loads no more than it needs, since each process on a host compiles that. What fails exits
+with 1 and says so on stderr; without an answer on stdout, nothing is known of what was done.
 """
 
 from __future__ import annotations

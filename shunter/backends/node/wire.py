@@ -111,7 +111,7 @@ class Turn(TypedDict):
 
 
 class Order(TypedDict):
-    """What a supervisor is started with; `agents/orders.py` says what it means."""
+    """What a supervisor is started with; see `backends/live/orders.py`."""
 
     job: str
     attempt: int

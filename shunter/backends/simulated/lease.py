@@ -1,21 +1,20 @@
 """How a lease works: four switches in which the simulators of the field differ.
 
-A lease is a grant for one round. What each switch means, with its costs and failures, stands in
-docs/reference/simulation.md; here is the arithmetic of leases on the grid of fixed rounds. Rounds
-that end with their last gang are in `gang_rounds.py`.
+A lease is a grant for one round. docs/reference/simulation.md says what each switch means, with its
+costs and failures; here is the arithmetic of leases on the grid of fixed rounds. Rounds that end
+with their last gang are in `world.py`.
 """
 
 from enum import StrEnum
-
-from shunter.core import NEVER_US, steps_in, time_for_us, worked_us
+from shunter.core import NEVER_US
+from shunter.core import steps_in
+from shunter.core import time_for_us
+from shunter.core import worked_us
 from shunter.events import fact
 
-# How fast the work of one attempt gets done, in units: microseconds at base speed, or steps.
-#
-# Steps are counted by their rate where a table has one, as policies count them, else by the speed.
-#
-# All counts are whole and rounded down, and `time_for` is the exact inverse: the first microsecond
-# at which that many units are done.
+
+# The work of an attempt in units: steps where a table has its rate, else microseconds at base
+# speed. Counts are rounded down; `time_for` is the first microsecond at which so many are done.
 
 
 @fact

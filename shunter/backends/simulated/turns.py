@@ -8,15 +8,29 @@ works while it has all of them. Jobs that are packed have their turns together.
 GPUs of a job that ends or leaves go to who waits at that instant.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
-
-from shunter.backends.node.rotation import Member, Rotation
-from shunter.backends.simulated.work import Run, Work, transfer_us
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from shunter.backends.node.rotation import Member
+from shunter.backends.node.rotation import Rotation
+from shunter.backends.simulated.work import Run
+from shunter.backends.simulated.work import Work
+from shunter.backends.simulated.work import transfer_us
 from shunter.backends.turn_timetables import timetables
 from shunter.core import Tenant
 from shunter.core.speeds import FactorTable
-from shunter.events import Allocation, JobId, NodeName, Share, Sharing, TurnEnded, TurnStarted, fact
+from shunter.events import Allocation
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import TurnEnded
+from shunter.events import TurnStarted
+from shunter.events import fact
+from typing import Any
+from typing import Final
+from typing import Protocol
+from typing import TypeVar
 
 
 @fact
@@ -88,12 +102,9 @@ class ServerTurns:
         return self.leaving is not None or self.coming is not None
 
 
-# GPU memory that is copied out and in when GPUs change hands, and how long that takes.
-#
-# Whose turn is over leaves what it held at that instant, and brings it back with its next turn:
-# the least at a mini-batch boundary, up to 77 times as much within one (Gandiva, OSDI 2018,
-# slides). The GPUs of a server copy at the same time, each one direction after the other; the
-# slowest says how long. Jobs of models without a memory cycle have nothing to copy.
+# GPU memory copied out and in when GPUs change hands: the least at a mini-batch boundary, up to 77
+# times as much within one (Gandiva, OSDI 2018, slides). The GPUs of a server copy at the same time,
+# one direction after the other.
 
 Name = TypeVar("Name", bound=str)
 
@@ -140,9 +151,6 @@ class MemoryMoves:
         gpus = max((mask.bit_length() for mask, _ in moved), default=0)
         on_gpu_mb = (sum(mb for mask, mb in moved if mask >> gpu & 1) for gpu in range(gpus))
         return transfer_us(max(on_gpu_mb, default=0), self._copy_mb_s)
-
-
-# Gangs over several servers that take turns: which of these have given them theirs.
 
 
 class GangTurns:
@@ -542,10 +550,7 @@ class Turns:
             self._pack(server, *server.packing.pop(0), now_us)
 
     def _pack(self, server: ServerTurns, job_id: JobId, beside: JobId, now_us: int) -> None:
-        """Let a job go to the GPUs of another, if both still take turns.
-
-        Who has its turn meanwhile goes over at once, wherever it is in its mini-batch.
-        """
+        """Let a job go to the GPUs of another, if both still take turns."""
         rotation = server.rotation
         one, other = rotation.members.get(job_id), rotation.members.get(beside)
         if one is None or other is None:

@@ -1,58 +1,71 @@
 """What goes on in the simulated cluster: who runs where, and what comes of orders.
 
-`World` keeps what is foreseen on an `Agenda`; the backend lets time pass over it. Before both come
-the samples that are taken of jobs, and after the agenda the rounds that end with their last gang.
+`World` keeps what is foreseen on an `Agenda`; the backend lets time pass. In this order: samples of
+jobs, the agenda, rounds that end with their last gang, the world.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
-from math import cos, exp, log, pi, sqrt
-from typing import Any, Final
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from heapq import heappop
+from heapq import heappush
+from math import cos
+from math import exp
+from math import log
+from math import pi
+from math import sqrt
+from shunter.backends.simulated.lease import EndSeen
+from shunter.backends.simulated.lease import Lease
+from shunter.backends.simulated.lease import RoundEnds
+from shunter.backends.simulated.lease import StepRate
+from shunter.backends.simulated.turns import Ready
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.turns import Turns
+from shunter.backends.simulated.work import Costs
+from shunter.backends.simulated.work import KILLED
+from shunter.backends.simulated.work import LOSING
+from shunter.backends.simulated.work import Run
+from shunter.backends.simulated.work import Task
+from shunter.backends.simulated.work import Work
+from shunter.core import AttemptExited
+from shunter.core import CancelJob
+from shunter.core import Continue
+from shunter.core import Effect
+from shunter.core import Fence
+from shunter.core import Launch
+from shunter.core import Migrate
+from shunter.core import NEVER_US
+from shunter.core import RandomStream
+from shunter.core import ReshapeAttempt
+from shunter.core import Resume
+from shunter.core import ShareTurns
+from shunter.core import Stop
+from shunter.core import SuspendAttempt
+from shunter.core import Terminate
+from shunter.core import Weigh
+from shunter.core.speeds import FactorTable
+from shunter.core.speeds import ModelFactors
+from shunter.core.speeds import SpeedModel
+from shunter.events import AttemptStarted
+from shunter.events import GpusReleased
+from shunter.events import JobContinued
+from shunter.events import JobId
+from shunter.events import JobStopped
+from shunter.events import JobSuspended
+from shunter.events import ProfileSampled
+from shunter.events import Sharing
+from shunter.events import SpeedChanged
+from shunter.events import TurnEnded
+from shunter.events import TurnStarted
+from shunter.events import fact
+from shunter.events import replace
+from typing import Any
+from typing import Final
 
-from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds, StepRate
-from shunter.backends.simulated.turns import Ready, Slicing, Turns
-from shunter.backends.simulated.work import KILLED, LOSING, Costs, Run, Task, Work
-from shunter.core import (
-    NEVER_US,
-    AttemptExited,
-    CancelJob,
-    Continue,
-    Effect,
-    Fence,
-    Launch,
-    Migrate,
-    RandomStream,
-    ReshapeAttempt,
-    Resume,
-    ShareTurns,
-    Stop,
-    SuspendAttempt,
-    Terminate,
-    Weigh,
-)
-from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
-from shunter.events import (
-    AttemptStarted,
-    GpusReleased,
-    JobContinued,
-    JobId,
-    JobStopped,
-    JobSuspended,
-    ProfileSampled,
-    Sharing,
-    SpeedChanged,
-    TurnEnded,
-    TurnStarted,
-    fact,
-    replace,
-)
 
-# What is measured of jobs that run: how far they are, how long a mini-batch takes, what it uses.
-#
-# A live job tells the first two through the SDK. Here both are known, and how much of a GPU and
-# of its memory a job uses if the table of factors says it; what is measured of a mini-batch is
-# its true time times exp(noise x z), with z a standard normal number by Box and Muller (Annals of
-# Mathematical Statistics 29(2), 1958), drawn from a stream of the attempt and the instant alone.
+# What is measured of running jobs. A mini-batch is its true time times exp(noise x z), z a standard
+# normal number by Box and Muller (Annals of Mathematical Statistics 29(2), 1958) from a stream of
+# the attempt and the instant alone.
 
 
 @fact
@@ -223,12 +236,9 @@ def at_its_speed(started: AttemptStarted, runs: dict[JobId, Run]) -> AttemptStar
 
 # Rounds that end with the last gang still at work in them (as in Gavel's simulator).
 #
-# A round begins when the one before ends. Every gang works in it for one lease at most, in whole
-# steps if so configured, and stops; when the last one has stopped, the round is over, and plans
-# are made. Whole steps are dealt out to the GPUs of a gang: where one of them would have none to
-# do, the round takes its time and gets nothing done. Jobs that share GPUs are one gang: one that
-# is done stays until its partners stop as well, none gets on where one has too few steps, and
-# their speed is another one from the next round on only. While nobody runs, whatever happens next
+# Every gang works for one lease at most, in whole steps if so configured. Steps are divided among
+# the GPUs of a gang: where one would have none, the round gets nothing done. Jobs that share GPUs
+# are one gang, and one that is done stays until its partners stop. If nobody runs, the next event
 # ends the round.
 
 _Known = tuple[Run, StepRate, int, int, tuple[int, int] | None]

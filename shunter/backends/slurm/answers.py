@@ -1,7 +1,6 @@
 """Slurm's answers: records of jobs, nodes, partitions and more, and how text is read into them.
 
-In this order: small texts such as GRES and time limits; the records; listings of scontrol; the
-queue, as squeue tells it; the accounting, as sacct does.
+In this order: small texts, records, listings of scontrol, the queue, the accounting.
 
 States and flags stay texts: each version of Slurm adds some, and an unknown one is no error.
 Instants are seconds since 1970; None is an instant or a limit that is not set.
@@ -16,10 +15,8 @@ from typing import Final, TypeVar
 
 from shunter.errors import SlurmUnknownError
 
-# Small texts: GPUs in GRES and TRES, instants, time limits, memory.
-#
-# GRES are written gpu:v100:4(S:0-1), what a job asks for gres:gpu:v100:2 (22.05) or gres/gpu:v100=2
-# (later), TRES cpu=4,gres/gpu=2,gres/gpu:v100=2. In TRES the count without a type is the total.
+# GRES are gpu:v100:4(S:0-1), requests gres:gpu:v100:2 (22.05) or gres/gpu:v100=2 (later), TRES
+# cpu=4,gres/gpu=2,gres/gpu:v100=2, where the count without a type is the total.
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 UNTYPED: Final = "gpu"
@@ -163,7 +160,7 @@ def duration(seconds: float) -> str:
     return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")
 
 
-# How Slurm ends jobs, in words: by its time limit, by scancel, by preemption, with a node.
+# How Slurm ends jobs, in words.
 
 SAYS_WHY = frozenset({"CANCELLED", "DEADLINE", "PREEMPTED", "TIMEOUT"})
 """Last states that say for what Slurm ended a job, which sends SIGTERM for all of them."""
@@ -363,9 +360,7 @@ class PastJob:
         return self.state in _ENDED
 
 
-# Hostlists as Slurm prints them: n[1-3,07] and rack[1-2]n[01-04], several with commas.
-#
-# Their order counts, since the first node of a job is that of its first rank.
+# Hostlists: n[1-3,07], rack[1-2]n[01-04]. Order counts: the first node has the first rank.
 
 NAMES_MOST = 1 << 17
 _NOTHING = frozenset({"", "(null)", "None", "None assigned", "N/A", "n/a"})
@@ -419,15 +414,12 @@ def _odd(hostlist: str) -> SlurmUnknownError:
     )
 
 
-# Listings of `scontrol show … --oneliner`: nodes, partitions, reservations, switches, settings.
+# Listings of `scontrol show … --oneliner`: a thing a line, Key=Value, and values may have spaces. A
+# key that came before is part of the value. New and most missing keys are ignored.
 #
-# One line a thing, Key=Value with spaces between; values may have spaces too. What looks like a
-# key that came before belongs to the value. Keys that are new are ignored, and most that are
-# missing are, since versions differ.
-#
-# Free text comes last in the line of a node, and may say anything: the reason why it is drained,
-# a comment and what a site calls extra, in this order. Only what comes after a text by that order
-# ends it, and Slurm ends a reason by who said so and when: `[root@2026-11-28T05:22:55]`.
+# Free text (Reason, Comment, Extra) comes last in the line of a node, in this order, and may say
+# anything: only a key that follows by that order ends it. Slurm ends a reason by
+# `[root@2026-11-28T05:22:55]`.
 
 Told = TypeVar("Told")
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
@@ -633,12 +625,9 @@ def _parts(text: str) -> Iterator[str]:
     return (word.strip() for word in words if word.strip())
 
 
-# The queue: what squeue is asked for, and how its answer is read.
-#
-# Names and comments of jobs are whatever their users wrote, line breaks included, and a line that
-# looks like a job of ours must not pass for one. So every value is followed by its field's name and
-# a word that is made up anew for each question: value=Field<word>. That word goes to squeue in the
-# environment, which other users cannot read. No name of a column is relied on, nor any width.
+# The queue. Names and comments of jobs may hold line breaks and look like jobs of ours. So each
+# value is followed by its field and a random word, value=Field<word>, which squeue gets in the
+# environment that other users cannot read.
 
 FIELDS: Final = (
     *("JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "Account", "Partition", "QOS"),
@@ -751,10 +740,8 @@ def _set(text: str) -> str:
     return "" if text in {"(null)", "N/A", "None"} else text
 
 
-# Slurm's accounting: what sacct is asked for, and how its answer is read.
-#
-# Columns are told apart by a word made up for the question, and the last one is a plain number, so
-# that a name with a line break or a bar in it makes no rows.
+# The accounting. A random word separates columns, and the last column is a plain number, so that no
+# name of a job makes rows.
 
 ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,ExitCode,NodeList,Submit,Start,End,NNodes"
 

@@ -41,11 +41,8 @@ from shunter.backends.slurm.answers import (
 )
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
-# Limits of a QOS, an account or a partition, in words: Slurm tells of them by one word each.
-#
-# Slurm has about 150 such words, made of few parts: whose limit, over what, and for whom; so the
-# parts are read, and a word with a part that is unknown stays as it is. Source: the page "Job
-# Reason Codes" of Slurm's documentation.
+# Limits in words. Slurm has about 150 reasons of few parts: whose limit, over what, for whom. One
+# with an unknown part stays as it is. Source: Slurm's documentation, "Job Reason Codes".
 
 _WORD: Final = re.compile(
     r"(QOS|Assoc)?(Grp|Max|Min)([A-Za-z]+?)(RunMinutes|Minutes)?"
@@ -123,10 +120,7 @@ def _limit(reason: str) -> str:
     return f"a limit of {of} on {what}, for {for_whom}"
 
 
-# Runs Slurm's commands: each with a deadline, in an environment that changes no answer.
-#
-# What an operator has set for people, such as SQUEUE_USERS or SLURM_CLUSTERS, would leave jobs out
-# of an answer without a word; so nothing of it reaches the commands.
+# Slurm's commands, without the settings of an operator: SQUEUE_USERS would hide jobs.
 
 DEADLINE_S: Final = 20.0
 """While the controller is down, clients of Slurm give up after some nine seconds."""

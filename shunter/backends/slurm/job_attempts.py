@@ -1,55 +1,61 @@
-"""Attempts that are batch jobs: how Slurm is asked for them, and where each stands.
+"""Attempts that are batch jobs: how Slurm is asked for them, and the state of each.
 
-An attempt stands by its records and by Slurm's queue. Neither says enough alone. A record may be
-missing though the attempt has begun, for a node writes it later than Slurm tells; and Slurm forgets
-jobs, or ends those whose processes live on. So what its records do not say to be over is over only
-once Slurm says so as well, and has for a while. In this order: the batch script and its options,
-the queue, the accounting, one attempt.
+Neither its records nor Slurm's queue say enough alone. A node writes a record later than Slurm
+knows, and Slurm forgets jobs, or ends those whose processes live on. So what its records do not end
+is over only once Slurm has said so for a while. In this order: the batch script, the queue, the
+accounting, one attempt.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from itertools import groupby
 from operator import attrgetter
-
 from shunter import clock
 from shunter.backends.live import Order
-from shunter.backends.node.batch import (
-    BEGUN,
-    WITHDRAWN,
-    add_command,
-    begun_at,
-    claimed_by,
-    told_to_leave_by,
-)
-from shunter.backends.node.messages import number_of, started_in, status_in
-from shunter.backends.node.records import boot_id, get
+from shunter.backends.node.batch import BEGUN
+from shunter.backends.node.batch import WITHDRAWN
+from shunter.backends.node.batch import add_command
+from shunter.backends.node.batch import begun_at
+from shunter.backends.node.batch import claimed_by
+from shunter.backends.node.batch import told_to_leave_by
+from shunter.backends.node.messages import number_of
+from shunter.backends.node.messages import started_in
+from shunter.backends.node.messages import status_in
+from shunter.backends.node.records import boot_id
+from shunter.backends.node.records import get
 from shunter.backends.node.session import Watched
-from shunter.backends.node.wire import Notes, Probe, Started, State, Status
-from shunter.backends.slurm.answers import (
-    SAYS_WHY,
-    PastJob,
-    QueuedJob,
-    duration,
-    end_in_words,
-    limit_in_words,
-    signal_in_words,
-)
-from shunter.backends.slurm.commands import Slurm, reason_in_words
-from shunter.backends.slurm.settings import (
-    END_LEAD_S,
-    NOTICE_LEAD_MOST_S,
-    SlurmServer,
-    SlurmSettings,
-    batch_script,
-    name_in,
-    own_user,
-    slurm_job_name,
-    usual_options,
-)
+from shunter.backends.node.wire import Notes
+from shunter.backends.node.wire import Probe
+from shunter.backends.node.wire import Started
+from shunter.backends.node.wire import State
+from shunter.backends.node.wire import Status
+from shunter.backends.slurm.answers import PastJob
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm.answers import SAYS_WHY
+from shunter.backends.slurm.answers import duration
+from shunter.backends.slurm.answers import end_in_words
+from shunter.backends.slurm.answers import limit_in_words
+from shunter.backends.slurm.answers import signal_in_words
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.commands import reason_in_words
+from shunter.backends.slurm.settings import END_LEAD_S
+from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
+from shunter.backends.slurm.settings import SlurmServer
+from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.settings import batch_script
+from shunter.backends.slurm.settings import name_in
+from shunter.backends.slurm.settings import own_user
+from shunter.backends.slurm.settings import slurm_job_name
+from shunter.backends.slurm.settings import usual_options
 from shunter.errors import SlurmUnknownError
 from shunter.events import NodeName
+import math
+
 
 Key = tuple[str, int]
 LIMIT_SIGNAL = "SIGUSR2"
@@ -251,13 +257,8 @@ async def queue_view(slurm: Slurm, cluster_id: str) -> QueueView:
     return QueueView.of(cluster_id, own_user(), began_s, await slurm.queue())
 
 
-# What became of attempts that Slurm's queue has forgotten, where the site keeps accounting.
-#
-# The controller forgets a job some minutes after its end. What ended while no daemon looked, and
-# left no record, could then only be waited for; accounting still knows how it ended. Without an
-# answer, or without accounting, nothing is known by it. Accounting as a text file (jobcomp/filetxt)
-# is not read: names of jobs stand there as their users wrote them, line breaks included, so anybody
-# could write the end of a job that is not his, and sacct 22.05 dies of such a name.
+# The accounting of attempts that Slurm's queue has forgotten. A text file (jobcomp/filetxt) is not
+# read: job names with line breaks are in it, so anybody could forge the end of another's job.
 
 ASK_S = 60.0
 """Seconds between two questions: it is a database, which others use."""

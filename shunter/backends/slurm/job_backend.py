@@ -1,39 +1,55 @@
 """A partition of Slurm as a cluster, where each attempt is a batch job of its own.
 
 All nodes have one agent, which is a session within the daemon (`job_session`). What other people's
-jobs hold of each node is told as taken.
+jobs hold of each node counts as taken.
 """
 
-import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Self
-
-import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup, TaskStatus
-
+from anyio.abc import TaskGroup
+from anyio.abc import TaskStatus
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from contextlib import suppress
+from functools import partial
 from shunter import clock
-from shunter.backends.live import (
-    AgentProcess,
-    Link,
-    Server,
-    SupervisedBackend,
-    UnreachedError,
-    Watch,
-    begin_here,
-    install_shared,
-)
-from shunter.backends.slurm.answers import QueuedJob, SlurmNode
+from shunter.backends.live import AgentProcess
+from shunter.backends.live import Link
+from shunter.backends.live import Server
+from shunter.backends.live import SupervisedBackend
+from shunter.backends.live import UnreachedError
+from shunter.backends.live import Watch
+from shunter.backends.live import begin_here
+from shunter.backends.live import install_shared
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm.answers import SlurmNode
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.job_attempts import Key, QueueView, queue_view
+from shunter.backends.slurm.job_attempts import Key
+from shunter.backends.slurm.job_attempts import QueueView
+from shunter.backends.slurm.job_attempts import queue_view
 from shunter.backends.slurm.job_session import JobSession
-from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.core import Launch, Resume
-from shunter.errors import BackendError, SlurmUnknownError
-from shunter.events import NOTHING, GpusTaken, JobId, NodeName, Share
+from shunter.backends.slurm.node_service import NodeListing
+from shunter.backends.slurm.node_service import NodeService
+from shunter.backends.slurm.node_service import least_s
+from shunter.backends.slurm.settings import SlurmServer
+from shunter.backends.slurm.settings import SlurmSettings
+from shunter.core import Launch
+from shunter.core import Resume
+from shunter.errors import BackendError
+from shunter.errors import SlurmUnknownError
+from shunter.events import GpusTaken
+from shunter.events import JobId
+from shunter.events import NOTHING
+from shunter.events import NodeName
+from shunter.events import Share
+from typing import Self
+import anyio
+import secrets
+
 
 NAME = NodeName("slurm")
 
@@ -124,11 +140,7 @@ class _JobLink:
         self._tasks = tasks
 
     async def begin(self, verb: str, *words: str) -> AgentProcess:
-        """Begin a verb of the agent on this machine, which has the same files.
-
-        Raises:
-            OSError: it cannot be begun.
-        """
+        """Begin a verb of the agent on this machine, which has the same files."""
         return await begin_here(verb, *words)
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
@@ -196,18 +208,12 @@ class _SessionProcess:
         await self.end_input()
 
 
-# What of each node other people's jobs hold, by what Slurm says is in use: GPUs, CPUs, memory.
+# What other people's jobs hold of each node. Slurm says what is in use, not by whom. So a listing
+# of nodes counts only between two answers of squeue, and only for nodes where all our attempts in
+# them have started by our records.
 #
-# Slurm tells what of a node is in use, not by whom. What of it is ours is known by the starts of
-# our attempts, a while after Slurm has started them. So a listing of nodes is judged between two
-# answers of squeue: all of ours that one of them has on a node must have started by our records,
-# or nothing is said of that node yet. A short attempt may have come and gone between the two.
-#
-# CPUs and memory have no numbers by which ours could be told from others', only amounts. What an
-# attempt of ours has beyond what was booked for it, such as the rest of a core, counts as
-# others': so what is free by the books is what Slurm has free. Where ours came or went between
-# the two answers, it is not known whether the listing counts them; then what was told is changed
-# only as far as it cannot be true either way.
+# CPUs and memory are amounts only: what our attempts have beyond their booking counts as others'.
+# Where ours came or went between the answers, the last result changes only as far as it must.
 
 Own = Mapping[Key, Share]
 """What our attempts have of one node, as it was booked."""

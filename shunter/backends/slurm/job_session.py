@@ -1,76 +1,87 @@
 """The session with Slurm's own jobs, as if an agent answered: the same questions, typed the same.
 
-It runs in the daemon. What an agent does on its node a batch job does here, and what it would
-tell stands in the attempts' folders: these are looked at every `look_s`. Slurm's queue is asked
-for every `poll_s`, as a whole; what it does not answer changes nothing. An attempt that Slurm
-should have and has not is submitted again: whichever of its jobs makes the claim first runs it.
+It runs in the daemon, reads the attempts' folders every `look_s` and Slurm's whole queue every
+`poll_s`; a missing answer changes nothing. An attempt that Slurm should have and has not is
+submitted again: the first of its jobs to make the claim runs it.
 """
 
-import dataclasses
-import json
-import os
-import select
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from anyio import TASK_STATUS_IGNORED
+from anyio import to_thread
+from anyio.abc import TaskGroup
+from anyio.abc import TaskStatus
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-import anyio
-import msgspec
-from anyio import TASK_STATUS_IGNORED, to_thread
-from anyio.abc import TaskGroup, TaskStatus
-
 from shunter import clock
 from shunter.backends.live import Order
-from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
-from shunter.backends.node.batch import claimed_by, withdraw
-from shunter.backends.node.messages import (
-    PROTOCOL,
-    READ_BYTES_MAX,
-    a_job,
-    checked,
-    number_of,
-    status_in,
-)
+from shunter.backends.node.attempts import numbers_in
+from shunter.backends.node.attempts import raise_fence
+from shunter.backends.node.attempts import raise_term
+from shunter.backends.node.batch import claimed_by
+from shunter.backends.node.batch import withdraw
+from shunter.backends.node.messages import PROTOCOL
+from shunter.backends.node.messages import READ_BYTES_MAX
+from shunter.backends.node.messages import a_job
+from shunter.backends.node.messages import checked
+from shunter.backends.node.messages import number_of
+from shunter.backends.node.messages import status_in
 from shunter.backends.node.output import piece_of
 from shunter.backends.node.ownership import write_beat
-from shunter.backends.node.records import (
-    boot_id,
-    count_in,
-    create_private,
-    folder_of,
-    get,
-    own_folder,
-    put,
-)
-from shunter.backends.node.session import OUTPUT, TOLD_OF_JOB, UNREAD, Reports
-from shunter.backends.node.wire import Answer, Found, Known
-from shunter.backends.slurm.answers import QueuedJob, end_in_words
-from shunter.backends.slurm.commands import Slurm, reason_in_words, submit_limit_in
-from shunter.backends.slurm.job_attempts import (
-    ACCOUNTING_DEADLINE_S,
-    LIMIT_SIGNAL,
-    Accounting,
-    JobAttempt,
-    Key,
-    Patience,
-    QueueView,
-    attempt_job_name,
-    job_options,
-    job_script,
-    queue_view,
-)
+from shunter.backends.node.records import boot_id
+from shunter.backends.node.records import count_in
+from shunter.backends.node.records import create_private
+from shunter.backends.node.records import folder_of
+from shunter.backends.node.records import get
+from shunter.backends.node.records import own_folder
+from shunter.backends.node.records import put
+from shunter.backends.node.session import OUTPUT
+from shunter.backends.node.session import Reports
+from shunter.backends.node.session import TOLD_OF_JOB
+from shunter.backends.node.session import UNREAD
+from shunter.backends.node.wire import Answer
+from shunter.backends.node.wire import Found
+from shunter.backends.node.wire import Known
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm.answers import end_in_words
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.commands import reason_in_words
+from shunter.backends.slurm.commands import submit_limit_in
+from shunter.backends.slurm.job_attempts import ACCOUNTING_DEADLINE_S
+from shunter.backends.slurm.job_attempts import Accounting
+from shunter.backends.slurm.job_attempts import JobAttempt
+from shunter.backends.slurm.job_attempts import Key
+from shunter.backends.slurm.job_attempts import LIMIT_SIGNAL
+from shunter.backends.slurm.job_attempts import Patience
+from shunter.backends.slurm.job_attempts import QueueView
+from shunter.backends.slurm.job_attempts import attempt_job_name
+from shunter.backends.slurm.job_attempts import job_options
+from shunter.backends.slurm.job_attempts import job_script
+from shunter.backends.slurm.job_attempts import queue_view
 from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.settings import SlurmSettings, own_user
-from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
+from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.settings import own_user
+from shunter.errors import BackendError
+from shunter.errors import SlurmRefusedError
+from shunter.errors import SlurmUnknownError
 from shunter.events import NodeName
+from typing import Any
+from typing import TypeVar
+from typing import cast
+import anyio
+import dataclasses
+import json
+import msgspec
+import os
+import select
+import sys
 
-# What Slurm is told of attempts: to run, suspend and end them, and to wake their supervisors.
-#
-# Nobody waits for it but who submits. What Slurm is to end it is told at every look until the queue
-# says that it has, so that a controller which is away, or forgets, changes nothing.
+
+# Orders to Slurm. A job to be ended is cancelled at every look until the queue says it is over, so
+# a controller that is away or forgets changes nothing.
 
 AT_ONCE = 4
 """Commands at once: the controller answers others in between."""
@@ -231,9 +242,8 @@ class Submissions:
             self._ending.discard(number)
 
 
-# The records of attempts that are batch jobs, on the folder that all nodes share with us.
-#
-# Everything here waits for a file server, so it runs in a thread, one call at a time.
+# The records of batch jobs on the shared folder: file servers are slow, so in a thread, one call
+# at a time.
 
 Question = Mapping[str, Any]
 
@@ -675,10 +685,7 @@ class JobSession:
         await self._withdraw_from(self._service.out_of_service(clock.wall_s()) or {})
 
     async def _withdraw_from(self, out: Mapping[NodeName, str]) -> None:
-        """Take attempts out of Slurm's queue that wait for nodes out of service.
-
-        They have nothing to lose, and another node may have room for them.
-        """
+        """Take attempts out of Slurm's queue that wait for nodes out of service."""
         for key, cause in await self._in_thread(partial(self._records.waiting_for, out)):
             if await self._in_thread(partial(self._records.withdraw, key, cause)):
                 self._submissions.end(key)

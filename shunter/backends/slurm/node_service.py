@@ -4,30 +4,29 @@
     scontrol show reservation  ──▶ kept from now on, or soon      ──▶ takes no new jobs
                                └─▶ kept later                     ──▶ what starts must end before
 
-Slurm lets no job of ours onto a node that it has drained, and starts none that would not end before
-a reservation begins. Whoever plans on such a node waits for it, beside others that are free.
-What an answer does not tell stays as it was: a controller that is away takes nothing out of
-service.
+Slurm lets no job of ours onto a drained node, and starts none that would not end before a
+reservation begins. What an answer does not say stays as it was: a controller that is away takes
+nothing out of service.
 """
 
-import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
-
-import anyio
-
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from shunter import clock
-from shunter.backends.slurm.answers import Reservation, SlurmNode
+from shunter.backends.slurm.answers import Reservation
+from shunter.backends.slurm.answers import SlurmNode
 from shunter.backends.slurm.commands import Slurm
 from shunter.errors import SlurmUnknownError
 from shunter.events import NodeName
+from typing import Final
+import anyio
+import time
 
-# Reservations of Slurm as one of its users meets them: nodes that are kept from the user's jobs.
-#
-# Slurm starts no job that would not end before a reservation of its node begins, unless the job
-# names that reservation. So also those who may use one are kept from its nodes, as long as they
-# do not name it.
+
+# Slurm starts no job that would not end before a reservation of its node, unless the job names it.
+# So users of a reservation are kept from its nodes too while their jobs do not name it.
 
 LEAST_S: Final = 600.0
 """What has less time than this spends a good part of it on starts and saves of its jobs."""

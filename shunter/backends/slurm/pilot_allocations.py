@@ -7,27 +7,26 @@
     reservations ──▶ what is submitted ends before; drain_s before maintenance: as before an end
 
 A node has at most one pilot that holds it and one that waits for it: its successor, which Slurm
-starts when the first has ended. The jobs that wait are placed as a bin packing does (largest first,
-on nodes that are held before those that are asked for), only to know which nodes are needed; where
-they run the policy decides. What is needed changes with every job, so a node is given back only
-when nothing has needed it for `idle_s`, without a break: demand that comes and goes faster moves
-nothing.
+starts when the first has ended. Waiting jobs are packed (largest first, on nodes that are held
+before others) only to know which nodes are needed; the policy decides where they run. A node is
+given back when nothing has needed it for `idle_s` without a break.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
 from enum import StrEnum
-from zlib import crc32
-
 from shunter.backends.slurm.answers import duration
 from shunter.backends.slurm.commands import reason_in_words
-from shunter.backends.slurm.node_service import NodeReservation, least_s
-from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S, SlurmServer
+from shunter.backends.slurm.node_service import NodeReservation
+from shunter.backends.slurm.node_service import least_s
+from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
+from shunter.backends.slurm.settings import SlurmServer
 from shunter.events import NodeName
+from zlib import crc32
 
-# What is known of pilots and of the demand for nodes, and what is decided on it.
-#
-# Instants `*_at_s` are of one clock that never goes back, whichever the caller has.
+
+# Pilots and demand. Instants `*_at_s` are of one clock that never goes back.
 
 
 class PilotState(StrEnum):
@@ -225,7 +224,7 @@ class Decisions:
     reasons: Mapping[str, str]
 
 
-# Why a node is held, waited for or not asked for: one sentence for people.
+# Why a node is held, awaited or not asked for.
 
 NOTICE_SIGNAL = "SIGUSR1"
 SURELY_EARLY_S = 5.0  # before the time limit, by clocks of two machines

@@ -15,60 +15,59 @@ Who knows no key costs little: a connection must be authenticated within `handsh
 `half_open_max` that are not, the oldest makes room for the next.
 """
 
+from anyio.abc import ByteStream
+from anyio.abc import Listener
+from anyio.abc import SocketAttribute
+from anyio.abc import SocketListener
+from anyio.abc import SocketStream
+from anyio.abc import TaskStatus
+from anyio.streams.tls import TLSAttribute
+from anyio.streams.tls import TLSStream
+from base64 import b64encode
+from collections.abc import Callable
+from collections.abc import Mapping
+from contextlib import suppress
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import NameOID
+from dataclasses import dataclass
+from datetime import UTC
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+from shunter import clock
+from shunter.backends.node.pilot import PILOT_LINE_BYTES_MOST
+from shunter.backends.node.pilot import PILOT_VERSION
+from shunter.backends.node.pilot import SERVER_NAME
+from shunter.backends.node.records import create_private
+from shunter.errors import BackendError
+from shunter.errors import ConfigError
+from typing import Any
+from typing import Literal
+from typing import Protocol
+import anyio
 import json
+import msgspec
 import os
 import re
 import secrets
 import socket
 import ssl
 import stat
-from base64 import b64encode
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from secrets import token_hex
-from typing import Any, Literal, Protocol
 
-import anyio
-import msgspec
-from anyio.abc import (
-    ByteStream,
-    Listener,
-    SocketAttribute,
-    SocketListener,
-    SocketStream,
-    TaskStatus,
-)
-from anyio.streams.tls import TLSAttribute, TLSStream
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from shunter import clock
-from shunter.backends.node.pilot import PILOT_LINE_BYTES_MOST, PILOT_VERSION, SERVER_NAME
-from shunter.backends.node.records import create_private
-from shunter.errors import BackendError, ConfigError
-
-# The keys by which the daemon and its pilots know each other: one authority a cluster.
-#
-# The daemon has a key pair below its own root (`pilots.pem`, mode 0600). It signs a certificate
-# for each pilot, whose private key travels in the pilot's file: one file of mode 0600 on the
-# shared file system, and nowhere else, neither argv nor environment nor a script that `scontrol`
-# shows. The file also holds the daemon's certificate, so that the pilot knows the daemon. It is
-# written anew while its pilot waits in Slurm's queue for long, and removed once the pilot has
-# ended.
+# One authority a cluster (`pilots.pem`, mode 0600) signs a certificate for each pilot. The private
+# key is in the pilot's file on the shared file system (0600), never in argv, environment or script:
 #
 #     {"name": …, "addresses": …, "port": …, "trust": the daemon's certificate, …}     one line
 #     -----BEGIN PRIVATE KEY-----   the pilot's
 #     -----BEGIN CERTIFICATE-----   the pilot's
 #
-# The daemon's certificate stands for a daemon and the others for pilots only (extended key
-# usage), so that no pilot can pose as the daemon to another. P-256 rather than Ed25519: machines
-# in FIPS mode refuse the latter. A job of the same account could read the file all the same, as
-# it could cancel the pilot: the border is the account, as everywhere in Slurm.
+# Extended key usage keeps a pilot from posing as the daemon. P-256, since machines in FIPS mode
+# refuse Ed25519. A job of the same account could read the file: the account is the border.
 
 AUTHORITY_FILE = "pilots.pem"
 AUTHORITY_VALID_S = 20 * 365 * 86_400
@@ -339,11 +338,7 @@ def _write_private(path: Path, content: str, *, replaces: bool) -> None:
 
 
 def _check_private(path: Path) -> None:
-    """Refuse a key that others could have read or put there.
-
-    Raises:
-        ConfigError: they could.
-    """
+    """Refuse a key that others could have read or put there."""
     found = path.lstat()
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISREG(found.st_mode):

@@ -1,70 +1,67 @@
 """The pilots of a cluster: submitted, found in the queue, let in, renewed and given back.
 
-Everything known of a pilot is in three places that outlive the daemon: its file (ROOT/pilots), the
-queue of Slurm, and the supervisors below ROOT/nodes. So a daemon that starts reads the files and
-the queue, lets the pilots in that still are there, and goes on. A pilot that is in no answer of
-squeue that began after its submission was settled has ended, or was never taken: Slurm forgets what
-it took in the seconds before a crash. An answer that failed says nothing of any pilot.
+All that is known of a pilot outlives the daemon: its file (ROOT/pilots), Slurm's queue, and the
+supervisors below ROOT/nodes. A daemon that starts reads these and goes on. A pilot missing from an
+answer of squeue that began after its submission has ended or was never taken: Slurm forgets jobs of
+the seconds before a crash. A failed answer says nothing.
 """
 
-import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
-
-import anyio
-
 from shunter import clock
-from shunter.backends.live import (
-    AgentProcess,
-    Link,
-    NodeAgent,
-    Server,
-    SupervisedBackend,
-    UnreachedError,
-    begin_here,
-    install_shared,
-)
+from shunter.backends.live import AgentProcess
+from shunter.backends.live import Link
+from shunter.backends.live import NodeAgent
+from shunter.backends.live import Server
+from shunter.backends.live import SupervisedBackend
+from shunter.backends.live import UnreachedError
+from shunter.backends.live import begin_here
+from shunter.backends.live import install_shared
 from shunter.backends.node.records import failpoint
-from shunter.backends.slurm.answers import QueuedJob, duration, end_in_words
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm.answers import duration
+from shunter.backends.slurm.answers import end_in_words
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.node_service import NodeService, least_s
-from shunter.backends.slurm.pilot_allocations import (
-    AllocationLimits,
-    AllocationView,
-    GpuRequest,
-    Pilot,
-    PilotState,
-    SubmitRefusals,
-    announced_end,
-    decide,
-)
-from shunter.backends.slurm.pilot_channel import (
-    ClusterAuthority,
-    DialBack,
-    ListenerSettings,
-    PilotCertificate,
-    PilotListener,
-    PilotStream,
-    read_certificate,
-)
-from shunter.backends.slurm.settings import (
-    SlurmServer,
-    SlurmSettings,
-    batch_script,
-    name_in,
-    own_user,
-    usual_options,
-)
-from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
+from shunter.backends.slurm.node_service import NodeService
+from shunter.backends.slurm.node_service import least_s
+from shunter.backends.slurm.pilot_allocations import AllocationLimits
+from shunter.backends.slurm.pilot_allocations import AllocationView
+from shunter.backends.slurm.pilot_allocations import GpuRequest
+from shunter.backends.slurm.pilot_allocations import Pilot
+from shunter.backends.slurm.pilot_allocations import PilotState
+from shunter.backends.slurm.pilot_allocations import SubmitRefusals
+from shunter.backends.slurm.pilot_allocations import announced_end
+from shunter.backends.slurm.pilot_allocations import decide
+from shunter.backends.slurm.pilot_channel import ClusterAuthority
+from shunter.backends.slurm.pilot_channel import DialBack
+from shunter.backends.slurm.pilot_channel import ListenerSettings
+from shunter.backends.slurm.pilot_channel import PilotCertificate
+from shunter.backends.slurm.pilot_channel import PilotListener
+from shunter.backends.slurm.pilot_channel import PilotStream
+from shunter.backends.slurm.pilot_channel import read_certificate
+from shunter.backends.slurm.settings import SlurmServer
+from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.settings import batch_script
+from shunter.backends.slurm.settings import name_in
+from shunter.backends.slurm.settings import own_user
+from shunter.backends.slurm.settings import usual_options
+from shunter.errors import BackendError
+from shunter.errors import SlurmRefusedError
+from shunter.errors import SlurmUnknownError
 from shunter.events import NodeName
+from typing import Self
+import anyio
+import secrets
 
-# An agent inside a pilot: there once the pilot has dialled in, gone when it is lost.
-#
-# The session runs over the pilot's own connection. What else is asked of an agent needs no node: it
-# is about files that lie on the folder all nodes share, so it is begun on this machine.
+
+# An agent inside a pilot. Its session runs over the pilot's connection; verbs about files on the
+# shared folder run on this machine.
 
 NOT_ASKED = "Slurm was not asked for node {name} yet"
 
@@ -133,11 +130,7 @@ class _PilotLink:
         self._stream = stream
 
     async def begin(self, verb: str, *words: str) -> AgentProcess:
-        """Begin a verb of the agent on this machine, which has the same files.
-
-        Raises:
-            OSError: it cannot be begun.
-        """
+        """Begin a verb of the agent on this machine, which has the same files."""
         return await begin_here(verb, *words)
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
@@ -176,9 +169,6 @@ class _PilotSession:
         await self._stream.aclose()
 
 
-# What a pilot is, as Slurm is told: a batch script and the options of sbatch.
-
-
 def pilot_script(python: str, agent: str, file: str, folder: str) -> str:
     """Return the script, which says where the pilot's secret lies, not what it is."""
     return batch_script((python, "-I", "-S", agent, "pilot", file, folder))
@@ -201,9 +191,6 @@ def pilot_options(
     if server.memory_mb:
         options.append(f"--mem={server.memory_mb}M")
     return [*options, *settings.options]
-
-
-# What the daemon knows of one pilot that it has asked Slurm for.
 
 
 @dataclass(slots=True)
@@ -251,9 +238,6 @@ class KnownPilot:
             busy_gpus,
             "" if reason == "None" else reason,
         )
-
-
-# Which nodes are held by a pilot that is about to end, and why: nothing is to be started there.
 
 
 class NodeDrains:
@@ -619,11 +603,7 @@ class PilotFleet:
             known.certificate.remove_file()
 
     def _prepare(self) -> None:
-        """Have the folder of pilots, and the agent in it, which may be removed.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Have the folder of pilots, and the agent in it, which may be removed."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._agent or not Path(self._agent).exists():
             self._agent = install_shared(str(self._folder))

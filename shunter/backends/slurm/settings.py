@@ -1,15 +1,16 @@
-"""What the Slurm backends are told: the partition, its nodes, and how batch jobs are asked for."""
+"""Settings of the Slurm backends: the partition, its nodes, and how batch jobs are asked for."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from shunter.backends.live import Limits
+from shunter.backends.live import Owner
+from shunter.backends.live import Socket
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.events import NodeName
 import math
 import os
 import pwd
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from shunter.backends.live import Limits, Owner, Socket
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.events import NodeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class SlurmSettings(Limits):
         return Owner(self.cluster_id, self.term, self.holder, self.root)
 
 
-# A batch job of ours as Slurm is told of it: a pilot, or an attempt that is a job of its own.
+# A batch job of ours: a pilot, or an attempt of its own.
 
 END_LEAD_S = 120
 """A job is told so long before its time limit that it is about to end."""

@@ -3,8 +3,7 @@
     frame 1..1000 ──chain──▶ frame 1001..2000 ──chain──▶ … ──▶ head(seq, chain, term)
 
 A frame is a run of events encoded once. Its chain value is a hash over the value before it and
-its own payload, so the last value stands for every byte of the log, in order. Then comes what must
-hold between these parts, and the index of jobs that is made of frames.
+its own payload, so the last value stands for every byte of the log, in order.
 """
 
 import re
@@ -319,7 +318,7 @@ def _outcomes_digest(seq: int, first: int, count: int, pairs: bytes) -> str:
     return blake2b(place + pairs, digest_size=CHAIN_BYTES).hexdigest()
 
 
-# What must hold between the parts of a log: frame and frame, frame and head, log and anchor.
+# What must hold between frames, head and anchor.
 
 REINDEX = "`shunter log reindex` makes it anew, while nothing writes the log"
 
@@ -408,11 +407,8 @@ def without_anchor(log: str) -> str:
     )
 
 
-# The index of jobs: which kinds of events, about which jobs, lie in a span of some frames.
-#
-# It is derived, and only makes the stories of single jobs quick: a reader makes the spans that
-# are missing from frames it has checked, hands them to the source to keep, and looks through what
-# no span covers. A span that does not match its digest is made anew.
+# The index of jobs: which kinds of events about which jobs are in a span of frames. It is derived:
+# a reader makes missing spans from checked frames, and replaces one whose digest is wrong.
 
 SPAN_EVENTS = 5_000
 """About how many events a span covers; a story is read span by span."""

@@ -1,6 +1,6 @@
 """The one log reader: whatever it returns has been checked against its neighbours and the head.
 
-Behind it stands what `log verify` and a start prove of a log, each as much as it relies on.
+After it come the proofs of `log verify` and of a start, each as much as it relies on.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -377,11 +377,7 @@ class _PastCheck:
         self._expected = PastRows()
 
     async def take(self, first_seq: int, events: Sequence[Event]) -> None:
-        """Go through the next events.
-
-        Raises:
-            LogDamagedError: the tables say something else.
-        """
+        """Go through the next events."""
         last_seq = min(self._upto, first_seq + len(events) - 1)
         for seq, event in enumerate(events[: max(0, last_seq + 1 - first_seq)], first_seq):
             self._expected.add(seq, event)
@@ -389,11 +385,7 @@ class _PastCheck:
             await self._compare(last_seq)
 
     async def end(self) -> None:
-        """Compare what is left.
-
-        Raises:
-            LogDamagedError: the tables say something else.
-        """
+        """Compare what is left."""
         await self._compare(self._upto)
 
     async def _compare(self, upto: int) -> None:

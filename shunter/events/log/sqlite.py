@@ -1,9 +1,8 @@
 """A log file in SQLite: connections to it, the lock of its one writer, and its anchor.
 
-Who changes a log has a plain connection, and a transaction is one visit to a thread: a driver for
-asyncio hands each statement to its thread and back, and its cursor twice more, which for a commit
-of one event comes to twenty visits and costs more than what is written. Who reads one asks one
-question at a time, and has the driver's connection, whose thread is its own.
+A writer has a plain connection, and visits a thread once a transaction: a driver for asyncio would
+visit it twenty times for a commit of one event, which costs more than what is written. A reader
+asks one question at a time, by the driver's connection.
 """
 
 import fcntl
@@ -306,10 +305,8 @@ def _undo_half_change(path: Path) -> None:
         pass
 
 
-# One writer a file: an advisory lock that dies with its process, whatever kills it.
-#
-# Terms fence a writer that lost its log to another; this keeps two from starting at all. The lock
-# is on a file of its own, because closing any descriptor of a database drops SQLite's own locks.
+# One writer a file: an advisory lock that dies with its process. It is on a file of its own, since
+# closing any descriptor of a database drops SQLite's own locks.
 
 LOCK_SUFFIX = ".lock"
 
@@ -367,19 +364,14 @@ class WriterLock:
         return None
 
 
-# The anchor: a small file beside a log that says up to where events were synced to the disk.
-#
-# A commit is synced in the log, then written into the anchor, and only then acknowledged:
+# The anchor, a small file that says up to where events were synced:
 #
 #     log     … commit 41 ── commit 42 (synced)
 #     anchor  … commit 41 ───────────────────── commit 42 (written) ──▶ acknowledged ── synced
 #
-# So an anchor that is behind its log is sound, and a log that ends before its anchor has lost
-# events: SQLite drops what follows a damaged place of a write-ahead log, and says nothing.
-#
-# What was written outlives the process, whatever kills it. A power cut may take what is not synced,
-# which is done at once but not waited for: a commit waits for one sync, not two. The file has two
-# slots, written in turn, so that a write that was torn leaves the one before.
+# A log that ends before its anchor has lost events: SQLite drops what follows a damaged place of a
+# write-ahead log without a word. The anchor is synced at once but not waited for. Its two slots are
+# written in turn, so a torn write leaves the one before.
 
 SLOT_BYTES = 4096
 SLOTS = 2

@@ -3,10 +3,9 @@
 Bytes of a column are compressed where that makes them shorter. A first byte says which: that of a
 zlib stream, or the bracket with which JSON begins, as in files of older versions.
 
-A sealed segment, a run of frames in one blob, is a row beside the frames rather than a file beside
-the log: moving frames is then one transaction, and a log stays one file to copy. Inside are two
-lines a frame, its row without the payload and its payload, compressed by zlib, which every tool can
-read.
+A sealed segment, a run of frames in one blob, is a row, not a file: moving frames is then one
+transaction, and a log stays one file to copy. Inside are two lines a frame, its row without the
+payload and its payload, compressed by zlib.
 """
 
 import sqlite3

@@ -1,7 +1,7 @@
 """The SQL store: frames and the head they end at change in one fenced transaction.
 
-What was committed is then said in the anchor, if there is one, before anybody is told of it. It
-counts as committed only if the files that it went into are still those at the log's path.
+A commit goes into the anchor, if there is one, before it is acknowledged. It counts only if the
+files that it went into are still those at the log's path.
 """
 
 import os
@@ -65,9 +65,7 @@ from shunter.events.log.tables import (
 )
 from shunter.events.past_jobs import PastRows
 
-# The changes of a log that is written, each on a plain connection, in a transaction of its own.
-#
-# Each begins by moving the head, which fences: it fails where another writer took over.
+# Changes of a log, a transaction each. The head moves first, which fails after another writer.
 
 _MOVE_HEAD = "UPDATE head SET seq = ?, chain = ? WHERE seq = ? AND term = ?"
 _ADD_FRAME = """
@@ -328,9 +326,6 @@ def _files_at(path: Path) -> tuple[tuple[int, int] | None, ...]:
     return tuple(found)
 
 
-# How a log file comes to be written: found, made or replaced, locked, checked, its term taken.
-
-
 async def claim(path: Path) -> WriterLock:
     """Take the lock of a log that is to be made, before anything is in it.
 
@@ -508,9 +503,6 @@ def _permit(path: Path, mode: int) -> None:
     """Say who may read a log, before anything is in it.
 
     SQLite gives its side files the mode of the database.
-
-    Raises:
-        LogError: the file is not ours, or cannot be made.
     """
     try:
         if not path.exists():
@@ -533,7 +525,7 @@ def _remove(path: Path) -> None:
     anchor_path(path).unlink(missing_ok=True)
 
 
-# What is derived from the events of a log, brought up to its end or made anew.
+# Derived tables, updated or rebuilt.
 
 Opened = Callable[[], AbstractAsyncContextManager[Source]]
 """Opens the log for reading."""

@@ -1,8 +1,7 @@
 """The ports between the one log writer and what keeps its frames, and the one to read them back.
 
 `LogWriter` cuts, chains and batches; a store only keeps what it is given, all of it or nothing.
-`LogReader` checks; a source only fetches. So every store obeys the same rules by construction. At
-the end stand the stores without a file: one keeps frames for its process's life, one the chain.
+`LogReader` checks; a source only fetches. At the end are the stores without a file.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

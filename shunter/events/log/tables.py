@@ -4,18 +4,17 @@
     head         one row: where the log ends, and whose it is
     segments     runs of frames, sealed: compressed and read-only (not in the view)
     snapshots    state and policy memory at a sequence number
-    outcomes     how jobs ended, a run of them a row, beside snapshots of older versions
+    outcomes     how jobs ended, a run of them a row, next to snapshots of older versions
     meta         what kind of file this is: the version of the vocabulary, where terms begin,
-                 from which code they decided,
-                 whether an anchor lies beside it, and digests, over `event_fields` and over these
-                 rows, the term of the head and the revision
+                 from which code they decided, whether there is an anchor, and digests, over
+                 `event_fields` and over these rows, the term of the head and the revision
     past_jobs    derived: how jobs ended; with past_keys, the keys of submissions, and past_upto,
                  which says up to which event both go
     job_index    derived: which kinds of events, about which jobs, are in a run of frames
     event_fields derived: the names of the fields of each kind, for the view
 
-A change here needs a revision in `migrations/versions` that makes it in files that are there. In
-this order: how the tables are made, that nothing else is in a file, past jobs, and `meta`.
+A change here needs a revision in `migrations/versions` for old files. In this order: how the tables
+are made, that nothing else is in a file, past jobs, and `meta`.
 """
 
 import re
@@ -194,10 +193,8 @@ def event_field_rows() -> list[tuple[str, int, str]]:
     ]
 
 
-# The objects of a log file: its tables and its view as they were made, and nothing beside them.
-#
-# No command reads the view, people do; and a trigger would change what a writer writes. So they are
-# compared, word by word, with what this version or its migrations make.
+# The objects of a log file. A trigger would change what a writer writes, so nothing else may be
+# there.
 
 _OBJECTS = """
 SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name
@@ -258,14 +255,11 @@ def _words(sql: str) -> str:
     return re.sub(r" ?([(),]) ?", r"\1", " ".join(sql.replace('"', "").split()))
 
 
-# The tables of past jobs: written with the events they are made of, read one job at a time.
+# The tables of past jobs, all derived from events; empty in logs of simulations.
 #
 #     past_jobs    how a job ended, by the number of that event
 #     past_keys    under which key a job was submitted
-#     past_upto    one row: up to which event the others go, and the highest number of an id in them
-#
-# A live writer keeps them up to date, and begins by adding what they lack; logs of simulations have
-# them empty. All of it can be made anew from the events.
+#     past_upto    one row: up to which event the others go, and the highest number in a job id
 
 _UPTO = """
 SELECT seq, last_number, digest, (SELECT max(seq) FROM past_jobs), (SELECT max(seq) FROM past_keys)
@@ -409,11 +403,8 @@ def _upto_in(rows: Sequence[Row]) -> PastUpto | None:
     return found if found.digest == rows[0][2] else None
 
 
-# The table `meta`: of which version a log file is, where its terms begin, if it has an anchor.
-#
-# Its rows, the revision, and the term in the table `head` are under one digest, which every
-# reader checks. Nothing else in the file depends on them, so nothing else would tell that they
-# were changed.
+# The table `meta`: one digest over its rows, the revision and the head's term, as nothing else in
+# the file would show that these were changed.
 
 _TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _ROWS = "SELECT name, value FROM meta ORDER BY name"

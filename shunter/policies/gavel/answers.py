@@ -1,7 +1,6 @@
 """The problems of Gavel's policies and their answers: groups of jobs in, fractions of time out.
 
-In this order: programs followed to their end, largest levels, finish times, sums, and what needs
-many levels, which is water filling and fairness across a hierarchy.
+In this order: programs, largest levels, finish times, sums, water filling and hierarchies.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from shunter.policies.gavel.interior import CENTRED, Floats, Point, centred, follow
 from shunter.policies.gavel.programs import Groups, Program, Shares, Status, proportional_rates
 
-# Programs followed to their end, what rounding left taken off, limits kept exactly.
+# Programs solved to the end, with rounding removed and limits exact.
 
 ACCURACY = 1e-9  # of the objective: where the path is left
 CERTIFIED = 1e-6  # of the objective: within what an answer is called optimal
@@ -124,9 +123,7 @@ def _time(groups: Groups, single: Floats, paired: Floats) -> Floats:
     return time + both / groups.counts
 
 
-# Max-min fairness and makespan, one largest level each, and shares that need no program.
-#
-# OSDI 2020, sections 4.1 and 4.2; isolated shares are the yardstick of section 5.
+# Max-min fairness and makespan (OSDI 2020, 4.1 and 4.2), isolated shares (section 5).
 
 
 def max_min_fairness(groups: Groups, weights: Floats) -> Shares:
@@ -237,11 +234,8 @@ def root(
     return at
 
 
-# Finish-time fairness: the least largest ratio of finish times (OSDI 2020, section 4.3).
-#
-# A job that has run for e, has n steps left and would have needed D on its own share finishes at
-# ρ D if it gets n / (ρ D − e) steps a second from now on. Whether all can have that is a largest
-# level of at least 1, which rises with ρ and is close to linear in it; its slope is in the duals.
+# Finish-time fairness (OSDI 2020, section 4.3): all jobs can finish at ρ D if a largest level, for
+# demands of n / (ρ D − e), is at least 1. It rises with ρ almost linearly, by a slope of the duals.
 
 _ROUGH = 1e-3  # accuracy of levels far from 1
 
@@ -292,10 +286,8 @@ def finish_time_fairness(
     return concluded(shares, reached, least, len(found))
 
 
-# The largest sum of throughputs, per second or per dollar (OSDI 2020, section 4.2).
-#
-# With deadlines, throughputs have demands as well. Whether these can be met is a largest level, and
-# the point where it exceeds 1 is inside the limits of the sum.
+# The largest sum of throughputs, per second or per dollar (OSDI 2020, section 4.2). Deadlines are
+# demands; a point whose largest level exceeds 1 is inside the limits of the sum.
 
 _SUMS_ROUGH = 0.02  # accuracy of a level that only has to exceed 1
 _INSIDE = 1e-3  # by how much it has to
@@ -370,20 +362,13 @@ def _sum(groups: Groups, value: Floats, shares: Shares) -> float:
 # Water filling and hierarchical fairness: lexicographic max-min (OSDI 2020, section 4.3).
 #
 # Deviation: the paper solves a program for each bottleneck and a mixed-integer one to find who can
-# still improve. Two facts make few programs enough. At the end of the central path strict
-# complementarity tells who is held, and which GPU types are used up at a price: whoever is not held
-# has no part in these. So there are at most as many bottlenecks as GPU types, and between two of
-# them groups only stop at their caps, which is known beforehand. Each bottleneck is then a root of
-# one variable: how far the level can rise until demands, cut at the caps, no longer fit. The duals
-# of one try bound every other one (Kelley, J. SIAM 8, 1960), so few tries find it.
+# still improve. At the end of the central path strict complementarity says who is held and which
+# GPU types have a price, so there are at most as many bottlenecks as types. Each is a root of one
+# variable, and the duals of one try bound all others (Kelley, J. SIAM 8, 1960).
 
-# What the duals of one program say of all demands: how much of the GPUs they take at least.
-#
-# At any prices of GPUs, what it costs to serve each group at the least, with no more than all of
-# its time, is not above what all GPUs cost if the demands fit (weak duality). Without pairs a
-# group's least cost is a convex function of its demand, the lower hull of its types' rates and
-# costs, which bends where the cheap types are not fast enough any more. With pairs the duals' own
-# line has to do.
+# A cut: at any prices, the least cost to serve all groups is not above that of all GPUs if the
+# demands fit (weak duality). Without pairs a group's least cost is the lower hull of its types'
+# rates and costs; with pairs it is the duals' own line.
 
 
 class Cut(Protocol):
@@ -448,10 +433,8 @@ class PriceCut:
         return float(costs[lowest, every].sum()), self.slope[lowest, every]
 
 
-# What groups demand at a fill level: flat, or in entities (OSDI 2020, section 4.3).
-#
-# Throughputs are counted in shares of p, the proportional throughput. A group never demands more
-# than its cap: all of its time on the fastest GPUs that are left.
+# Demands at a fill level (OSDI 2020, section 4.3), in shares of p, the proportional throughput. A
+# group's cap is all of its time on the fastest GPUs that are left.
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,8 +540,7 @@ class Queues:
         return demand, slope
 
 
-# By how much demands of the held are eased, so that they are not what limits the others. With pairs
-# levels are less exact.
+# How much the demands of the held are eased, so that they do not limit the others.
 _EASE, _EASE_PAIRED = 3e-8, 1e-7
 _LITTLE = 1e-6  # of a cap: a demand this small waits, its row would have no scale
 _FULL = 1e-9  # of a cap: a group this close has reached it

@@ -3,29 +3,34 @@
 This imports numpy, so objectives import it when they are first asked.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
 from numpy.typing import NDArray
-
-from shunter.core.speeds import JobKind, Pair
+from shunter.core.speeds import JobKind
+from shunter.core.speeds import Pair
 from shunter.errors import PlanError
 from shunter.events import GpuType
 from shunter.policies.gavel.answers import isolated_fractions
 from shunter.policies.gavel.interior import Floats
-from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
-from shunter.policies.gavel.programs import Groups, Pairs, Places, Shares, Status, alike
+from shunter.policies.gavel.mechanism import Demands
+from shunter.policies.gavel.mechanism import Fractions
+from shunter.policies.gavel.mechanism import JobRequest
+from shunter.policies.gavel.programs import Groups
+from shunter.policies.gavel.programs import Pairs
+from shunter.policies.gavel.programs import Places
+from shunter.policies.gavel.programs import Shares
+from shunter.policies.gavel.programs import Status
+from shunter.policies.gavel.programs import alike
+import numpy as np
 
-# Requests in arrays, and shares of groups of equal requests back as fractions of each.
 
-# Space sharing: pairs of groups into the program, fractions of pairs of jobs out of it.
-#
-# A fraction of a pair of groups is of every two jobs of them alike (OSDI 2020, section 3.1), and
-# two groups of a hundred have ten thousand pairs of jobs. What a job gets depends on the sums
-# alone, so the sums are handed to few pairs instead, which then stay together for long: the jobs
-# of both groups are laid side by side, each as long as the time it is to share, and whoever lies
-# beside whom is a pair (the north-west corner of a transportation problem).
+# Requests in arrays. What a job gets depends on the sums of pairs alone, so few pairs carry them
+# (OSDI 2020, section 3.1): jobs of both groups are laid side by side, each as long as its shared
+# time, and those next to each other are a pair (north-west corner of a transportation problem).
 
 Part = tuple[int, int, float]
 
@@ -261,12 +266,8 @@ def isolated_rates(found: Arrays) -> Floats:
     return rates
 
 
-# AlloX: jobs to places in the queues of GPUs, at the least sum of finish times.
-#
-# Le et al., AlloX: Compute Allocation in Hybrid Clusters, EuroSys 2020, section 4: a job that is
-# k-th from the end on a GPU delays k jobs, itself included, so it costs k times its duration there.
-# GPUs of a type are alike, so that no place beyond the jobs over the GPUs of its type is needed.
-# The assignment is found by shortest augmenting paths (Jonker and Volgenant, Computing 38, 1987).
+# AlloX (Le et al., EuroSys 2020, section 4): the k-th job from the end of a GPU's queue costs k
+# times its duration there. Shortest augmenting paths (Jonker and Volgenant, Computing 38, 1987).
 
 Indices = NDArray[np.intp]
 

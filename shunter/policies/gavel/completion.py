@@ -1,6 +1,6 @@
 """Matrix completion by alternating least squares: few numbers known of many that hang together.
 
-Speeds of models on GPU types, or beside each other, are close to a product of what the row is like
+Speeds of models on GPU types, or next to each other, are close to a product of what the row is like
 and what the column is like. So logarithms are a sum of both and a small product of hidden factors:
 log r_ij = m + a_i + b_j + u_i·v_j. With the columns fixed, each row is a small ridge regression,
 and the other way round; alternating finds both (Koren, Bell and Volinsky, Matrix Factorization
@@ -8,15 +8,19 @@ Techniques for Recommender Systems, IEEE Computer 42(8), 2009). No chance is inv
 fitted first, and hidden factors begin as the leading singular vectors of what they leave.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
-
-import numpy as np
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
 from numpy.typing import NDArray
+from shunter.core.speeds import JobKind
+from shunter.core.speeds import Pair
+from shunter.core.speeds import ThroughputTable
+from shunter.events import GpuType
+from shunter.events import JobId
+from typing import Final
+import numpy as np
 
-from shunter.core.speeds import JobKind, Pair, ThroughputTable
-from shunter.events import GpuType, JobId
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -143,7 +147,7 @@ def guessed_rates(
     return guessed, found.error
 
 
-# Tables of throughputs with the gaps filled: kinds on GPU types alone, and beside each other.
+# Tables of throughputs with the gaps filled.
 
 Rates = dict[GpuType, dict[JobKind, float]]
 Pairs = dict[GpuType, dict[Pair, tuple[float, float]]]

@@ -4,16 +4,17 @@ Narayanan et al., OSDI 2020, section 5. Any policy that yields target fractions 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
+from shunter.core.speeds import JobKind
+from shunter.core.speeds import ThroughputTable
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import fact
 from typing import Protocol
 
-from shunter.core.speeds import JobKind, ThroughputTable
-from shunter.events import GpuType, JobId, fact
 
-# What the mechanism asks of an objective: fractions of time by gang and GPU type.
-#
-# A gang is what runs together in one place: one job, or two that share their GPUs, each job with
-# all of its GPUs or not at all.
+# A gang runs together in one place: one job, or two that share their GPUs.
 
 Gang = tuple[JobId, ...]
 Fractions = dict[Gang, dict[GpuType, float]]
@@ -71,15 +72,11 @@ class Targets(Protocol):
 _NO_ROW: dict[GpuType, float] = {}
 
 
-# What every gang was to get of each GPU type, and what it has got since that was computed.
+# Targets and receipts. Gangs are ordered by target fraction × time − received.
 #
-# Gangs are ordered by the time they are owed: their target fraction of the time, less what they
-# received. The paper (Narayanan et al., OSDI 2020, section 5) divides instead, and counts anew at
-# each computation.
-#
-# Deviation: where fractions are computed more often than rounds are short, nothing would ever add
-# up so. Counting goes on over computations, within a window; and in random instances of 40 jobs
-# on 3 types, ratios leave a job up to 12 rounds from its target, differences 3.
+# Deviation: the paper (OSDI 2020, section 5) divides, and counts from zero at each computation.
+# Where those are frequent, nothing would add up, so a window goes on over them; and in random
+# instances of 40 jobs on 3 types ratios leave a job up to 12 rounds from its target, differences 3.
 
 
 @dataclass(slots=True)

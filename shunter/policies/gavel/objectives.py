@@ -1,30 +1,34 @@
 """The objectives: what shares of GPU types are best for (Narayanan et al., OSDI 2020, section 4).
 
-    durations   makespan, and finish-time fairness
-    fairness    max-min, by levels of a hierarchy
-    queues      first come, first served, as shares
-    sums        the largest sum of throughputs, per second or per dollar
-    trading     equal parts for each user, and trades between them
-
-Those with a solver import numpy when they are first asked, not when they are listed.
+In this order: durations, max-min fairness, queues, sums, trades between users, and their
+names. Those with a solver import numpy when they are first asked.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from math import sqrt
-from typing import TYPE_CHECKING, Final, Literal, get_args
-
 from shunter.errors import PlanError
-from shunter.events import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Targets
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.policies.gavel.mechanism import Demands
+from shunter.policies.gavel.mechanism import Fractions
+from shunter.policies.gavel.mechanism import Gang
+from shunter.policies.gavel.mechanism import JobRequest
+from shunter.policies.gavel.mechanism import Targets
+from typing import Final
+from typing import Literal
+from typing import TYPE_CHECKING
+from typing import get_args
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+    import numpy as np
 
-# Objectives over the time jobs still need: makespan, and finish-time fairness.
-#
-# Narayanan et al., OSDI 2020, section 4.2; finish-time fairness is Themis's (NSDI 2020, section 3).
+
+# Makespan and finish-time fairness (OSDI 2020, section 4.2; Themis, NSDI 2020, section 3).
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +105,8 @@ class FinishTimes:
         return divided(demands, found, columns, finish_time_fairness, packed=self.packed)
 
 
-# Max-min fairness: the least normalised throughput is the largest, alone or lexicographically.
-#
-# Narayanan et al., OSDI 2020, sections 4.1 and 4.3. Agnostic, every GPU counts as much for every
-# job; packed, two jobs may share GPUs (section 3.1). Across entities (section 4.3) it is water
-# filling, in which an entity's water is shared among its jobs by their weights, or goes to the
-# first of them that is not full.
+# Max-min fairness (OSDI 2020, sections 3.1, 4.1, 4.3). Agnostic: all GPUs count the same. Packed:
+# two jobs may share GPUs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +207,8 @@ class Proportional:
         return {(request.job_id,): dict(row) for request in demands.requests}
 
 
-# Whole GPUs for who is first: in line, or in the queues of the best assignment.
-#
-# The assignment is AlloX on GPU types (Le et al., EuroSys 2020, section 4). It knows jobs of one
-# GPU only: of a gang there is no place in the queue of one GPU. Gangs get what is left over.
+# Whole GPUs in line, or by AlloX on GPU types (Le et al., EuroSys 2020, section 4), which knows
+# jobs of one GPU only: gangs get what is left.
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,18 +352,13 @@ def _demand(left: int, deadline_s: float | None) -> float:
     return left / deadline_s if deadline_s is not None and deadline_s > 0 else 0.0
 
 
-# Gandiva fair: equal parts of every GPU type for each user, and trades between them.
+# Gandiva fair (Chaudhary et al., EuroSys 2020): equal parts of every GPU type for each user, and
+# trades. The users who gain most from the faster type pay those who gain least with more GPUs of
+# the slower one, at what it is worth to the second highest bidder.
 #
-# Chaudhary et al., Balancing Efficiency and Fairness in Heterogeneous GPU Clusters for Deep
-# Learning, EuroSys 2020. Every user has tickets, and by them a part of each GPU type. Whose jobs
-# gain most from the faster type then buys of it from whose jobs gain least, and pays with more
-# GPUs of the slower one: both get more done than on their own parts. As in the paper, the price
-# is what the type is worth to the second highest bidder.
-#
-# Deviation: with one bidder, that is the seller itself, who would gain nothing; the price is then
-# the geometric mean of what it is worth to both. Deviation: the paper hands tickets to a stride
-# scheduler on each server and moves jobs to balance the load; here parts are target shares of
-# time, followed like those of any other objective. A user's jobs share his parts alike.
+# Deviation: with one bidder the second is the seller, who would gain nothing; the price is then the
+# geometric mean of what the type is worth to both.
+# Deviation: the paper has stride schedulers and moves; here parts are target shares of time.
 
 _LEAST = 1e-9  # GPUs
 
@@ -539,8 +532,6 @@ def _divide(
             if part > 0:
                 found[(request.job_id,)][gpu_type] = part
 
-
-# The objectives by the names that configurations give them.
 
 ObjectiveName = Literal[
     "allox",

@@ -1,7 +1,7 @@
 """What is solved: groups of jobs in plain arrays, and the programs over them in two forms.
 
-In this order: the form with space sharing, groups with their shares, the form without space
-sharing, and the programs. Nothing here knows of events, jobs or rounds.
+In this order: the form with space sharing, groups, the form without it, and the programs. Nothing
+here knows of events, jobs or rounds.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 
 from shunter.policies.gavel.interior import Floats, Point, Rows, Terms
 
-# The form with space sharing: fractions of single jobs and of pairs (OSDI 2020, section 3.1).
-#
-# A pair belongs to two groups, so groups are no longer apart, and the Newton system is one dense
-# matrix of two rows a group and one a GPU type. It is small where jobs are grouped: 83 groups have
-# over a thousand pairs, but 169 rows.
+# The form with space sharing (OSDI 2020, section 3.1). A pair has two groups, so the Newton system
+# is one dense matrix of two rows a group and one a GPU type: 169 rows for 83 groups.
 
 _BLOCK = 48
 _LEAST_PIVOT = 1e-14  # of a unit diagonal: keeps rows apart that say the same
@@ -188,12 +185,8 @@ class PairFactor:
         return moved, Rows(*form.split(duals)), t
 
 
-# What is to be solved: groups of identical jobs, the cluster, and pairs that may share a GPU.
-#
-# Jobs of equal throughputs, gang and weight have equal rows. The programs are convex and symmetric
-# under their exchange, so that an optimum with equal fractions for equal jobs exists, and a group
-# of them is one row with a count (OSDI 2020, section 3; the specification calls it type
-# aggregation). `alike` finds the groups.
+# Groups of identical jobs. The programs are convex and symmetric in them, so an optimum with equal
+# fractions exists, and a group is one row with a count (OSDI 2020, section 3).
 
 
 class Status(StrEnum):
@@ -372,13 +365,9 @@ def _at_least(values: Floats, least: float) -> bool:
     return bool(np.isfinite(values).all() and (values >= least).all())
 
 
-# The form without space sharing: a 2×2 system for each group, one small matrix for all.
-#
-# A fraction belongs to one group and one GPU type, so the Newton system is the 2×2 blocks of
-# throughput and time, bordered by a row for each GPU type and one for the level. The blocks are
-# solved in closed form, and the border by elimination (a Schur complement). Differences of large
-# sums are written as sums of products of differences, which stay exact where fractions are all but
-# fixed; the work is O(groups · types²) a step.
+# The form without space sharing: 2×2 blocks of throughput and time, bordered by a row for each GPU
+# type and one for the level; solved in closed form and by a Schur complement in O(groups · types²).
+# Differences of large sums are sums of products of differences, which stay exact.
 
 _sum: Final = np.add.reduce  # as the method of arrays, which takes longer to get there
 
@@ -519,10 +508,8 @@ class BlockFactor:
         return answer
 
 
-# Programs over groups: built, started from a point inside, and bounded by their duals.
-#
-# A program asks for the largest level t at which the throughputs of all groups are t times a
-# demand, or for the largest sum of values at which they are at least the demand.
+# Programs: the largest level t at which throughputs are t times a demand, or the largest sum of
+# values at which they are at least the demand.
 
 _LEAST_CAPACITY = 1e-300
 

@@ -1,36 +1,48 @@
 """What the policy knows of jobs: measured rates, its memory, and the requests made of both."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
-
-from shunter.core import ENDING, SUSPENDING, Job, View
-from shunter.core.planning import Packing, ProposalMemory, RoomMemory
-from shunter.core.speeds import JobKind, Pair, ThroughputTable
-from shunter.events import (
-    DERIVED,
-    AllocationChanged,
-    GpuType,
-    JobId,
-    JobResized,
-    Reason,
-    Sharing,
-    Target,
-    TargetsSet,
-    Wait,
-    fact,
-)
-from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Ledger
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from shunter.core import ENDING
+from shunter.core import Job
+from shunter.core import SUSPENDING
+from shunter.core import View
+from shunter.core.planning import Packing
+from shunter.core.planning import ProposalMemory
+from shunter.core.planning import RoomMemory
+from shunter.core.speeds import JobKind
+from shunter.core.speeds import Pair
+from shunter.core.speeds import ThroughputTable
+from shunter.events import AllocationChanged
+from shunter.events import DERIVED
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import JobResized
+from shunter.events import Reason
+from shunter.events import Sharing
+from shunter.events import Target
+from shunter.events import TargetsSet
+from shunter.events import Wait
+from shunter.events import fact
+from shunter.policies.gavel.mechanism import Demands
+from shunter.policies.gavel.mechanism import Fractions
+from shunter.policies.gavel.mechanism import Gang
+from shunter.policies.gavel.mechanism import JobRequest
+from shunter.policies.gavel.mechanism import Ledger
 from shunter.policies.gavel.objectives import FinishTimes
+from typing import Any
+from typing import Final
+from typing import Literal
 
-# How fast each job is on each GPU type: measured while it ran, else by the table, else unknown.
-#
-# A sample of a running job counts for that job on that type, as an average in which each sample
-# weighs a quarter. Where a job was measured on some types only, and no table has it, the others
-# count as its average: so it has no preference for what it never tried.
-#
-# A sample of a job beside another says what part of its rate its kind keeps beside that kind; this
-# goes before the table as well, for all jobs of the two kinds.
+
+# Rates by GPU type: measured while the job ran (a moving average), else by the table, else unknown.
+# A job measured on some types only, without a table, has their average on the others. Measured
+# parts of pairs go before the table, for all jobs of the two kinds.
 
 WEIGHT: Final = 0.25
 """Of a new sample in the average of a job on a type."""
@@ -192,8 +204,6 @@ def _averaged(value: float, before: float | None) -> float:
     """Return an average with a new value in it."""
     return value if before is None else before + WEIGHT * (value - before)
 
-
-# What the policy remembers: targets and receipts, what was measured, and where everybody is.
 
 SOLVED: Final = "ok"
 """The status of targets that were computed; any other one says why they were not."""
@@ -396,8 +406,6 @@ def is_contended(memory: GavelMemory) -> bool:
             return True
     return False
 
-
-# From a view to job requests: who wants GPUs, of what rates, with how much left to do.
 
 EntityBy = Literal["user", "queue", "group"]
 UNKNOWN_S: Final = 86_400.0

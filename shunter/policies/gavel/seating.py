@@ -3,35 +3,44 @@
 In this order: who runs, where those go that share with nobody, and where those go that share.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from math import inf
-
-from shunter.core import ENDING, Band, Change, Gpu, Job, Move, Plan, Start, Suspend, View, gpus_of
-from shunter.core.planning import Draft, Placement, divided
-from shunter.events import (
-    Allocation,
-    Because,
-    Demand,
-    GpuType,
-    JobId,
-    NodeName,
-    QueueName,
-    Reason,
-    Share,
-    Sharing,
-    fact,
-)
+from shunter.core import Band
+from shunter.core import Change
+from shunter.core import ENDING
+from shunter.core import Gpu
+from shunter.core import Job
+from shunter.core import Move
+from shunter.core import Plan
+from shunter.core import Start
+from shunter.core import Suspend
+from shunter.core import View
+from shunter.core import gpus_of
+from shunter.core.planning import Draft
+from shunter.core.planning import Placement
+from shunter.core.planning import divided
+from shunter.events import Allocation
+from shunter.events import Because
+from shunter.events import Demand
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import QueueName
+from shunter.events import Reason
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import fact
 from shunter.policies.gavel.mechanism import Ledger
 
-# Who runs in a turn: the pairs of job and GPU type that are owed most time first.
-#
-# That is the paper's loop (OSDI 2020, section 5, algorithm 1) over all types at once: the highest
-# claim of all is served, and what conflicts with it is gone. Of equals, who runs there already
-# stays. What is left over then goes to those with no claim left, on the fastest type with room, so
-# that no GPU idles for which there is work. Two jobs that are to share GPUs claim them together.
 
-# Jobs without GPUs, among whom no objective divides anything: they start where there is room.
+# Who runs in a turn (OSDI 2020, section 5, algorithm 1, over all types at once): the highest claim
+# is served, and claims in conflict with it are gone. Spare GPUs go to the rest, fastest type first.
 
 
 def cpu_starts(placement: Placement, view: View, changes: Sequence[Change]) -> list[Change]:
@@ -272,9 +281,6 @@ def is_starved(job: Job, view: View) -> bool:
     return view.is_guarded and view.guards.band(job, view.now_us) is _STARVED
 
 
-# Who could lose its GPUs in a turn, and what there is then to divide.
-
-
 def room_among(candidates: Sequence[Candidate], view: View) -> FreeByType:
     """Return what candidates share: what is free, and what they hold."""
     gpus = {GpuType(name): pool.gpus_free for name, pool in view.pools.items()}
@@ -332,11 +338,8 @@ def _may_leave(job: Job, view: View, turn_us: int) -> bool:
     return all(servers[share.node].is_up for share in job.allocation.shares)
 
 
-# Where the chosen jobs go: those that stay keep their GPUs, a placement finds some for the rest.
-#
-# Larger gangs are placed first. A gang that finds no place (its CPUs or memory are short, or its
-# GPUs too far apart) leaves room, which goes to whoever fits, in the order of the choice; one
-# that was to leave and whose GPUs nobody took stays.
+# Where chosen jobs go: larger gangs first. The room of a gang without a place goes to others, in
+# the order of the choice; a gang that was to leave stays if nobody took its GPUs.
 
 
 @dataclass(slots=True)
@@ -487,11 +490,8 @@ def _fill_with(
     return False
 
 
-# Where jobs go that share GPUs, beside those that share with nobody.
-#
-# What runs in one place is a unit: a job, or two. A unit stays where one of its jobs is, if that
-# is on the right type and nobody who stays is there; the other one joins it. Larger gangs choose
-# first.
+# Where jobs go that share GPUs. A unit is a job, or two. It stays where one of its jobs is, if that
+# is on the right type and free of others; the other job joins it.
 
 _PACKED = Sharing.packed
 

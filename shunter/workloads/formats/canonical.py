@@ -3,46 +3,55 @@
 In this order: cells, columns, rows with the two formats, and writing.
 """
 
-import csv
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import MISSING
+from dataclasses import dataclass
+from dataclasses import fields
+from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from math import inf
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, NoReturn, TextIO
-
 from shunter.core.planning import unfit_for_sizes
-from shunter.core.speeds import JobKind, ThroughputTable, unfit_contract
+from shunter.core.speeds import JobKind
+from shunter.core.speeds import ThroughputTable
+from shunter.core.speeds import unfit_contract
 from shunter.errors import TraceError
-from shunter.events import (
-    Dependency,
-    DependsWhen,
-    JobId,
-    JobSpec,
-    Level,
-    QueueName,
-    SuspendMode,
-    UserName,
-)
-from shunter.workloads.formats.format import (
-    COUNT_MAX,
-    DelimitedRows,
-    TraceFormat,
-    TraceText,
-    can_read,
-    names_some_of,
-    read_count,
-    read_seconds,
-)
-from shunter.workloads.trace import Fault, Inspection, JobEnd, Trace, TraceJob, number_fault
+from shunter.events import Dependency
+from shunter.events import DependsWhen
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import Level
+from shunter.events import QueueName
+from shunter.events import SuspendMode
+from shunter.events import UserName
+from shunter.workloads.formats.format import COUNT_MAX
+from shunter.workloads.formats.format import DelimitedRows
+from shunter.workloads.formats.format import TraceFormat
+from shunter.workloads.formats.format import TraceText
+from shunter.workloads.formats.format import can_read
+from shunter.workloads.formats.format import names_some_of
+from shunter.workloads.formats.format import read_count
+from shunter.workloads.formats.format import read_seconds
+from shunter.workloads.trace import Fault
+from shunter.workloads.trace import Inspection
+from shunter.workloads.trace import JobEnd
+from shunter.workloads.trace import Trace
+from shunter.workloads.trace import TraceJob
+from shunter.workloads.trace import number_fault
+from typing import Final
+from typing import NoReturn
+from typing import TextIO
+import csv
+import json
 
-# One cell of a canonical trace: its text, and the value it stands for.
-#
-# Reading raises ValueError for whatever is not such a value; writing and reading again gives the
-# value back, bit for bit.
+
+# Cells: reading raises ValueError, and writing and reading again gives the value, bit for bit.
 
 
 def read_positive(text: str) -> int:
@@ -165,10 +174,8 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-# The columns of a canonical trace that become the job's specification, one line each.
-#
-# Units: seconds, whole jobs' CPUs, gigabytes of 1,000 megabytes. docs/reference/traces.md lists
-# them for people, and a test compares the two.
+# Columns of a job's specification. Units: seconds, the job's CPUs, gigabytes of 1,000 megabytes.
+# docs/reference/traces.md lists them, and a test compares the two.
 
 REQUIRED: Final = ("submit_s", "duration_s", "gpus")
 ROW_COLUMNS: Final = ("job_id", "submit_s", "duration_s", "status")
@@ -320,9 +327,7 @@ SPEC_COLUMNS: Final = (
 """In the order of the specification's fields."""
 
 
-# Rows of a canonical trace, whatever they are written in, and the trace as CSV.
-#
-# In CSV a header stands before one job a row; lists are written as a|b.
+# Rows, and the trace as CSV: lists are a|b.
 
 COLUMNS: Final = (*ROW_COLUMNS, *(column.name for column in SPEC_COLUMNS))
 """Every column of a canonical trace; others are noted, unless they start with x_."""
@@ -467,10 +472,8 @@ CSV_FORMAT: Final = TraceFormat(
 )
 
 
-# The canonical trace as JSON lines: one object a job, the same names as in CSV.
-#
-# Numbers may be written as numbers, lists as lists of texts; an absent key, null and an empty text
-# are all the default. Whether jobs have ids is settled by the first row.
+# The trace as JSON lines: an absent key, null and an empty text are the default. The first row
+# decides whether jobs have ids.
 
 
 def parse_canonical_jsonl(file: TraceText, inspection: Inspection) -> list[TraceJob]:
@@ -538,8 +541,6 @@ JSONL_FORMAT: Final = TraceFormat(
     parse=parse_canonical_jsonl,
 )
 
-
-# Writing a trace in a canonical form: reading it again gives the same jobs.
 
 WRITTEN_FORMATS: Final = ("canonical-csv", "canonical-jsonl")
 
@@ -628,10 +629,8 @@ def _rows(
         yield [job.job_id, submit_s, duration_s, *status, *cells]
 
 
-# Names in a trace become keyed hashes: the same name the same hash, and none without the key.
-#
-# A hash without a key would hide nothing: whoever knows the users of a site could try them all.
-# Ids of jobs, sizes and instants stay as they are.
+# Names become keyed hashes. Without a key, names known from elsewhere could be tried. Ids of jobs,
+# sizes and instants stay.
 
 KEY_BYTES_LEAST: Final = 16
 _HASH_BYTES: Final = 8

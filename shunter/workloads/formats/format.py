@@ -4,18 +4,31 @@ A new format of ours is a module with a `TraceFormat`, and one line in the table
 and Slurm's are imported when their format is asked for.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from datetime import UTC
+from datetime import datetime
+from datetime import timedelta
+from importlib import import_module
+from shunter.core.speeds import ThroughputTable
+from shunter.errors import ConfigError
+from shunter.errors import TraceError
+from shunter.plugins import BROUGHT
+from shunter.plugins import PEERS
+from shunter.plugins import Plugins
+from shunter.plugins import brings
+from shunter.workloads.trace import Fault
+from shunter.workloads.trace import Inspection
+from shunter.workloads.trace import TraceJob
+from shunter.workloads.trace import number_fault
+from typing import Final
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from importlib import import_module
-from typing import Final
 
-from shunter.core.speeds import ThroughputTable
-from shunter.errors import ConfigError, TraceError
-from shunter.plugins import BROUGHT, PEERS, Plugins, brings
-from shunter.workloads.trace import Fault, Inspection, TraceJob, number_fault
 
 SECONDS_MAX = 2**31
 """68 years. Later instants are some other unit, and below it floats are exact to a microsecond."""
@@ -87,7 +100,7 @@ def _whole(text: str) -> int:
     return int(value)
 
 
-# Points in time as traces write them: ISO 8601, in UTC where no zone is named.
+# Instants: ISO 8601, in UTC where no zone is named.
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH: Final = _EPOCH.replace(tzinfo=None)
@@ -107,8 +120,7 @@ def iso_text(us: int) -> str:
     return (_EPOCH + timedelta(microseconds=us)).isoformat()
 
 
-# The known formats. Other packages add theirs by entry points of the group `shunter.trace_formats`,
-# each a `TraceFormat` (docs/reference/extending.md).
+# Formats; other packages add theirs by entry points `shunter.trace_formats` (extending.md).
 
 _MODULES: Final = {
     "canonical-csv": ("canonical", "CSV_FORMAT"),
@@ -173,9 +185,6 @@ def guess_format(path: str, text: str) -> TraceFormat:
         f"{path}, line 1: cannot tell the format from {line!r}; name it with format = "
         f"{' | '.join(format_names())}, or rename the columns (docs/reference/traces.md){others}"
     )
-
-
-# Comma-separated files: the header, if any, checked once; lines numbered from 1.
 
 
 class DelimitedRows:

@@ -1,32 +1,35 @@
 """Microsoft's philly-traces: the job list of the Sia artifact, and the original job log."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import Final
-
 from shunter.errors import TraceError
-from shunter.events import JobId, JobSpec, QueueName, UserName
-from shunter.workloads.formats.canonical import read_length, read_positive
-from shunter.workloads.formats.format import (
-    DelimitedRows,
-    TraceFormat,
-    TraceText,
-    can_read,
-    instant_us,
-    names_some_of,
-    read_count,
-    read_seconds,
-)
-from shunter.workloads.trace import Fault, Inspection, JobEnd, TraceJob, number_fault
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import QueueName
+from shunter.events import UserName
+from shunter.workloads.formats.canonical import read_length
+from shunter.workloads.formats.canonical import read_positive
+from shunter.workloads.formats.format import DelimitedRows
+from shunter.workloads.formats.format import TraceFormat
+from shunter.workloads.formats.format import TraceText
+from shunter.workloads.formats.format import can_read
+from shunter.workloads.formats.format import instant_us
+from shunter.workloads.formats.format import names_some_of
+from shunter.workloads.formats.format import read_count
+from shunter.workloads.formats.format import read_seconds
+from shunter.workloads.trace import Fault
+from shunter.workloads.trace import Inspection
+from shunter.workloads.trace import JobEnd
+from shunter.workloads.trace import TraceJob
+from shunter.workloads.trace import number_fault
+from typing import Final
+import json
 
-# The Philly job list: `timestamp,duration,num_gpus,gpu_time,cluster`.
-#
-# Microsoft's philly-traces (CC-BY-4.0; Jeon et al., USENIX ATC 2019) as filtered for the Sia
-# artifact: 82,247 jobs of 15 virtual clusters, not in order of time. `timestamp` is taken as the
-# submission in UTC (the source does not say whether it is the submission or the start), `cluster`
-# is the virtual cluster and becomes the queue. The list names no users, ends, CPUs or memory. A
-# job's id is the number of its row in the file, from 0.
+
+# The list `timestamp,duration,num_gpus,gpu_time,cluster`: Microsoft's philly-traces (CC-BY-4.0;
+# Jeon et al., USENIX ATC 2019) as filtered for the Sia artifact, 82,247 jobs, not sorted by time.
+# The source does not say what `timestamp` is: it is taken as the submission, in UTC.
 
 _COLUMNS: Final = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _GPU_TIME_ERROR_US = 1_000
@@ -92,13 +95,9 @@ CSV_FORMAT: Final = TraceFormat(
 )
 
 
-# The original Philly job log: one JSON list, jobs with their attempts.
-#
-# Microsoft's philly-traces, `cluster_job_log` (CC-BY-4.0; Jeon et al., USENIX ATC 2019). The
-# virtual cluster (`vc`) becomes the queue, Pass, Killed and Failed become finished, cancelled and
-# failed, and instants are read as UTC. The GPUs are those of the last counted attempt that held
-# any. Option `attempts` says which attempts are the job's work: all of them (their lengths added,
-# without the waiting in between), the first, or the last.
+# The original log `cluster_job_log` (CC-BY-4.0; Jeon et al., USENIX ATC 2019), in UTC. GPUs are
+# those of the last counted attempt with any. Option `attempts`: all (lengths added, without the
+# waits), the first, or the last.
 
 Refusal = tuple[Fault, str, str]
 Entry = Mapping[str, object]

@@ -1,3 +1,3 @@
-"""What an agent is asked about its host, beside attempts: users, files, GPUs and their wiring."""
+"""The host of an agent: users, files, GPUs and their wiring."""
 
 __all__ = ()

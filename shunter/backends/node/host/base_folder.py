@@ -9,7 +9,7 @@ byte is written, by a program that comes over stdin and is itself no file there:
 
 `install` answers {"path"}, {"unsafe": why}, {"cut": bytes that came} or {"error": why}. A content
 of another digest is written nowhere: who sent it was killed halfway, or a shell read of it, and
-what lies there may be whole. This module is that program (see agents/zip_application.py), so it
+what lies there may be whole. The source here is that program (see backends/live/ssh.py), so it
 imports nothing of ours. Only the standard library of Python 3.8 or later.
 """
 

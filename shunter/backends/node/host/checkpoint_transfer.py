@@ -3,12 +3,12 @@
     python3 -I -S FILE manifest FOLDER USER NONCE             every entry, and what is new in it
     python3 -I -S FILE digest FOLDER USER NONCE < PATHS       the SHA-256 of some files
     python3 -I -S FILE stream FOLDER USER NONCE < PATHS       these files as a stream
-    python3 -I -S FILE receive FOLDER USER NONCE < TRANSFER   build the folder anew, and replace it
+    python3 -I -S FILE receive FOLDER USER NONCE < TRANSFER   build the folder, and replace it
 
 Where a process of root is asked, it becomes USER before it opens anything in FOLDER, so links and
 modes in there give nobody more than that user has. Entries and streams are those of file_trees.py.
 
-Lists are told in small records (file_trees.py). `manifest` answers entries with LISTED of each,
+Lists are small records (file_trees.py). `manifest` answers entries with LISTED of each,
 then {"gone"} with paths that are there no more, then the generation. `digest` answers {"digests"}
 in the order of what was asked, null for a file that cannot be read. PATHS are records {"paths"}.
 TRANSFER are records with TRANSFERRED of each entry, {"received"} and {"generation"}, and after
@@ -19,12 +19,11 @@ its own, then "ready" is answered, and only the line "commit" has it take the pl
 there: a scheduler that has given up in the meantime has sent none. Whatever fails, nothing is left
 of what arrived: {"error"} is answered, with "is_too_large" where there is more than is copied.
 
-Beside FOLDER lies `FOLDER.received.INODE`: the generation of the last transfer, and how every entry
-was then. It tells which files this node's rank has changed since, so that a gang's checkpoint is
-put together of the files each rank wrote. It counts for the folder with that inode only, and is
-named `FOLDER.whole.INODE` until an attempt begins: until then all ranks' files lie here.
+`FOLDER.received.INODE` has the generation of the last transfer, and how every entry was then: so a
+gang's checkpoint is put together of the files each rank wrote since. It counts for the folder with
+that inode only. Until an attempt begins it is `FOLDER.whole.INODE`: all ranks' files are here.
 
-One transfer at a time holds `FOLDER.lock`; readers share it, and so does who starts an attempt.
+One transfer at a time holds `FOLDER.lock`; readers and starts of attempts share it.
 """
 
 from __future__ import annotations

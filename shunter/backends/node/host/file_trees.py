@@ -6,9 +6,8 @@ link, so that no entry leads out of the folder whatever its owner puts there. An
     {"path", "kind": "folder" | "file" | "link", "mode", "mtime_ns", "size", "to", "inode"}
 
 with paths relative to the folder, "" for itself, parents first. Names that are no UTF-8 keep their
-bytes (surrogateescape). `inode` is told of files with several names only. What is neither a folder,
-a file nor a link is no part of it. Bits of a mode that give rights (setuid, setgid, sticky) are
-not told.
+bytes (surrogateescape). Only files with several names have an `inode`. Other kinds of files, and
+the setuid, setgid and sticky bits, are left out.
 
 A file is streamed as pieces that hold data, so that holes stay holes: each is preceded by PIECE
 (offset, length); one of length 0 at the file's size ends it, and is followed by the SHA-256 of all
@@ -302,10 +301,8 @@ def _as_utf8(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-# A folder of files built from entries and a stream, which is stdin.
-#
-# All of it happens below an open folder that is empty at first, without following a link. Folders
-# are open to their owner only until all is in them; then they get their modes and times.
+# A folder built from entries and a stream, inside an open, empty folder. Folders are open to their
+# owner only until all is in them; then they get their modes and times.
 
 SYNC_BYTES = 64 << 20
 SYNCS_AT_ONCE = 8
@@ -547,19 +544,12 @@ def _finish_folder(new: int, entry: Entry) -> None:
         os.close(folder)
 
 
-# Lists of entries on their way between a node and the daemon: many small records, never a large
-# one.
-#
-# A user decides how many files a checkpoint has and how long their names are. So a list is
-# bounded in all (ENTRIES_MAX, PATH_BYTES_MAX), and is told in records that each fit in a piece of
-# memory that nobody minds: a line of JSON each from a node, a length and JSON each to it, whose
-# reader must not read on. A record of entries says their folder once:
+# Lists of entries between a node and the daemon, as many small records with bounds in all:
 #
 #     {"folder": PATH, "entries": [[NAME, FIELD, …], …]}
 #
-# The folder itself has the name "". Paths in records have a character for each byte (Latin-1), so
-# that the daemon holds none in more memory than it has bytes; one letter beyond Latin-1 would
-# make Python hold all others of its path in two or four.
+# The top folder is "". Paths have a character for each byte (Latin-1), since one letter beyond
+# Latin-1 makes Python use two or four bytes for each.
 
 Text = TypeVar("Text", str, "str | None")
 ENTRIES_MAX, PATH_BYTES_MAX = 100_000, 16 << 20

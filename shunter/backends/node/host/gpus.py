@@ -2,8 +2,8 @@
 
     python3 -I -S FILE gpus BASE NONCE      {"gpus": [...], "by", "code", "said"}
 
-NVML tells most, and soonest; where it tells nothing, nvidia-smi is asked, which brings a library of
-its own in some containers. `code` is why NVML did not tell, `said` why nvidia-smi did not.
+NVML knows most, and soonest; where it fails, nvidia-smi is asked, which has a library of its own in
+some containers. `code` is why NVML failed, `said` why nvidia-smi did.
 """
 
 from __future__ import annotations
@@ -189,12 +189,8 @@ def _reading(parts: list[str]) -> GpuReading:
     }
 
 
-# GPUs as the driver's own library tells of them: libnvidia-ml.so.1, called by ctypes.
-#
-# Nothing is installed on a remote host, so no Python binding either. What cannot be read leaves
-# its code (nvmlReturn_t) beside what can; the scheduler knows what codes mean. A driver in
-# trouble may never answer, so it is called in a process that can be abandoned. Layouts are those
-# of nvml.h.
+# GPUs by libnvidia-ml.so.1, called by ctypes: nothing is installed on a host, so no Python binding.
+# Layouts are those of nvml.h. What cannot be read gives its code (nvmlReturn_t).
 
 NVML = "libnvidia-ml.so.1"
 INSUFFICIENT_SIZE, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 7, 12, 13

@@ -102,9 +102,6 @@ def _remove_job(root: str, job: str, top: int, alive: set[tuple[str, int]], slow
     """Remove the attempts of one job; return how many there were.
 
     Those of users who were too slow are left alone.
-
-    Raises:
-        OSError: something cannot be removed.
     """
     if "/" in job or not _is_folder_of_ours(job, top):
         return 0
@@ -167,11 +164,7 @@ def _account_of(uid: int) -> User:
 
 
 def _empty_attempt_as(user: User, folder: int) -> None:
-    """Empty a folder in a process with the rights of a user.
-
-    Raises:
-        OSError: something in it cannot be removed by that user.
-    """
+    """Empty a folder in a process with the rights of a user."""
     began_s = time.monotonic()
     error = as_user(user, lambda: _empty_attempt(folder), ATTEMPT_S).get("error")
     if error and time.monotonic() - began_s >= ATTEMPT_S:

@@ -264,9 +264,6 @@ def cpus_in(text: str) -> list[int]:
     return sorted(found)
 
 
-# What sysfs tells of PCI devices: bridges above them, their NUMA nodes, the CPUs near to them.
-
-
 def report_by_sysfs(buses: Sequence[str | None], sysfs: str = SYSFS) -> tuple[WiringReport, bool]:
     """Return what sysfs tells of GPUs, and whether it shows any bridge above them.
 
@@ -327,15 +324,10 @@ def _device(bus: str | None, sysfs: str) -> str:
     return os.path.join(sysfs, "bus/pci/devices", f"{domain[-4:]}:{rest}")
 
 
-# What hwloc tells of GPUs: the bridges above them, their sockets, and the CPUs near to them.
+# PCI devices by hwloc: `lstopo --of xml --whole-io`, in the XML of hwloc 1.x and 2.x.
 #
-#     lstopo --of xml --whole-io
-#
-# hwloc reads what sysfs tells too, but it knows errors of some machines, and takes a topology
-# that an operator has corrected in place of the machine (`HWLOC_XMLFILE`), or the places of
-# devices alone (`HWLOC_PCI_LOCALITY`). Devices are known by their PCI bus ids. Its XML is read in
-# the forms of hwloc 1.x and 2.x: objects within each other, I/O objects within what they are near
-# to. XML that is cut, too large or makes no sense is none, with a word why.
+# hwloc knows errors of some machines, and an operator may correct the topology (`HWLOC_XMLFILE`) or
+# the places of devices (`HWLOC_PCI_LOCALITY`).
 
 PROGRAMS = ("lstopo-no-graphics", "lstopo", "hwloc-ls")
 OPTIONS = (("--whole-io",), ("--filter", "io:all"))  # those of 1.x and 2.x, and of 2.x and later
@@ -514,11 +506,7 @@ def _bus(text: str) -> int | None:
 
 
 def _members(text: str) -> tuple[int, ...]:
-    """Return the numbers in a set of CPUs or nodes such as 0xf,,0x1; none if endless.
-
-    Raises:
-        TopologyError: it is no such set.
-    """
+    """Return the numbers in a set of CPUs or nodes such as 0xf,,0x1; none if endless."""
     if text.startswith("0xf...f"):
         return ()
     if len(text) > CPUS_MOST or not SET.fullmatch(text):
@@ -529,12 +517,7 @@ def _members(text: str) -> tuple[int, ...]:
 
 
 def _printed(command: Sequence[str], until_s: float) -> bytes:
-    """Return what a program prints.
-
-    Raises:
-        OSError: it cannot be started.
-        TopologyError: it fails, takes too long or prints too much.
-    """
+    """Return what a program prints."""
     name = os.path.basename(command[0])
     environment = {**os.environ}
     if "HWLOC_XMLFILE" not in environment:  # which it would make without effect
@@ -577,7 +560,7 @@ def _printed(command: Sequence[str], until_s: float) -> bytes:
     return b"".join(pieces)
 
 
-# The table that `nvidia-smi topo -m` prints of two GPUs each, in whatever version.
+# The table of `nvidia-smi topo -m`, in any version.
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # newer versions underline the first line
 ROW, CELL = re.compile(r"GPU\d+"), re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
