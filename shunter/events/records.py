@@ -24,25 +24,19 @@ A loop over the fields takes twice as long, and a simulation encodes half a mill
 `dataclasses` writes its `__init__` in the same way.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
-from enum import Enum
-from functools import cache
-from msgspec import Struct
-from msgspec import field as struct_field
-from msgspec import structs
-from operator import attrgetter
-from shunter.errors import IllegalEventError
-from typing import Any
-from typing import TypeGuard
-from typing import TypeVar
-from typing import dataclass_transform
 import dataclasses
-import msgspec
 import types
 import typing
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
+import msgspec
+from msgspec import Struct, field as struct_field, structs
+
+from shunter.errors import IllegalEventError
 
 T = TypeVar("T")
 

@@ -1,20 +1,15 @@
 """Fair shares, a number for each job: dominant resource first, and finish-time fairness."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import ceil
-from shunter.core import Job
-from shunter.core import View
+
+from shunter.core import Job, View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Measure
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.sizing import Demands
 from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
-
 
 # Dominant share: the largest part of the cluster's GPUs, CPUs or memory that a job demands (Ghodsi
 # et al., DRF, NSDI 2011, section 4), as Synergy orders jobs (Mohan et al., OSDI 2022, section 5).

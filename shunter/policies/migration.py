@@ -3,74 +3,70 @@
 In this order: the planner of migrations, blocks of GPUs that moves can free, the goal `make_room`.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from heapq import heapify
-from heapq import heappop
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop
 from itertools import combinations
-from pydantic import BaseModel
-from pydantic import Field
-from shunter.core import Change
-from shunter.core import Job
-from shunter.core import Judge
-from shunter.core import Move
-from shunter.core import Plan
-from shunter.core import Pool
-from shunter.core import RUNNING
-from shunter.core import Server
-from shunter.core import Start
-from shunter.core import Suspend
-from shunter.core import Try
-from shunter.core import View
-from shunter.core import expected_us
-from shunter.core import turn_shares
-from shunter.core.planning import Draft
-from shunter.core.planning import MAKE_ROOM
-from shunter.core.planning import Needs
-from shunter.core.planning import Placement
-from shunter.core.planning import ROOM_MADE
-from shunter.core.planning import TrialRules
-from shunter.core.planning import Verdict
-from shunter.core.planning import groups_within
-from shunter.core.planning import is_known_to_pay
-from shunter.core.planning import model_of
-from shunter.core.planning import pick_emptiest
-from shunter.core.planning import pick_gpus
-from shunter.core.planning import proposed
-from shunter.core.planning import running
-from shunter.core.speeds import Trial
-from shunter.core.speeds import level_of
-from shunter.events import Allocation
-from shunter.events import BELOW_SERVER
-from shunter.events import Because
-from shunter.events import ChangeKey
-from shunter.events import ClassWait
-from shunter.events import Demand
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import KEPT
-from shunter.events import LEVEL_ORDER
-from shunter.events import Level
-from shunter.events import MILLION
-from shunter.events import NodeName
-from shunter.events import Reason
-from shunter.events import Resources
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import SuspendMode
-from shunter.events import TrialKind
-from shunter.events import TrialReason
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from typing import Final
-from typing import NamedTuple
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
+from pydantic import BaseModel, Field
+
+from shunter.core import (
+    RUNNING,
+    Change,
+    Job,
+    Judge,
+    Move,
+    Plan,
+    Pool,
+    Server,
+    Start,
+    Suspend,
+    Try,
+    View,
+    expected_us,
+    turn_shares,
+)
+from shunter.core.planning import (
+    MAKE_ROOM,
+    ROOM_MADE,
+    Draft,
+    Needs,
+    Placement,
+    TrialRules,
+    Verdict,
+    groups_within,
+    is_known_to_pay,
+    model_of,
+    pick_emptiest,
+    pick_gpus,
+    proposed,
+    running,
+)
+from shunter.core.speeds import Trial, level_of
+from shunter.events import (
+    BELOW_SERVER,
+    KEPT,
+    LEVEL_ORDER,
+    MILLION,
+    Allocation,
+    Because,
+    ChangeKey,
+    ClassWait,
+    Demand,
+    GpuType,
+    JobId,
+    Level,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    SuspendMode,
+    TrialKind,
+    TrialReason,
+)
+from shunter.policies.params import Duration, PolicyParams
 
 # The planner. A move pays if the job gains more than its cost in as long again as it has run, the
 # usual guess for a job of unknown length. Untried moves are for jobs that ran ten times the cost

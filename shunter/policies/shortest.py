@@ -1,19 +1,13 @@
 """Smallest first: by time that is left, by work that is left of all resources, or by GPUs."""
 
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.core import Job
-from shunter.core import View
+from dataclasses import dataclass, field, replace
+
+from shunter.core import Job, View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Measure
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Demands
-from shunter.core.sizing import WHOLE
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
+from shunter.core.sizing import WHOLE, Demands
 from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
-
 
 # Shortest first, by an oracle. A job of unknown length ranks last, behind those that run already.
 

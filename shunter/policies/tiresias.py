@@ -1,33 +1,20 @@
 """What Tiresias's paper ranks by: queues of attained service, Gittins index, expected rest."""
 
 from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from itertools import pairwise
-from pydantic import Field
-from pydantic import field_validator
-from pydantic import model_validator
-from shunter.core import Job
-from shunter.core import View
+from itertools import accumulate, pairwise
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from shunter.core import Job, View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Index
-from shunter.core.ranking import Measure
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import Note
-from shunter.core.ranking import NotedRanks
-from shunter.core.ranking import Notes
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Index, Measure, Misfit, Note, NotedRanks, Notes, RankedPolicy
 from shunter.errors import ConfigError
 from shunter.events import JobId
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from shunter.policies.tables import LOG
-from shunter.policies.tables import load_history
-from typing import Any
-from typing import Literal
-from typing import Self
+from shunter.policies.params import Duration, PolicyParams
+from shunter.policies.tables import LOG, load_history
 
 
 class QueueParams(PolicyParams):

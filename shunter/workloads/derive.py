@@ -8,31 +8,24 @@ Each table names the module that derived it at first: its bytes are in the diges
 never change.
 """
 
-from collections import Counter
-from collections import defaultdict
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from shunter.core.speeds import ThroughputTable
-from shunter.errors import TraceError
-from shunter.errors import UsageError
-from shunter.events import GpuType
-from shunter.workloads.job_statistics import PROBABILITIES
-from shunter.workloads.job_statistics import quantile
-from shunter.workloads.loading import load_trace
-from shunter.workloads.throughputs import compact_throughputs
-from shunter.workloads.throughputs import load_throughputs
-from shunter.workloads.trace import Trace
 from statistics import median
 from textwrap import fill
 from typing import Final
-import json
-import sys
 
+from shunter.core.speeds import ThroughputTable
+from shunter.errors import TraceError, UsageError
+from shunter.events import GpuType
+from shunter.workloads.job_statistics import PROBABILITIES, quantile
+from shunter.workloads.loading import load_trace
+from shunter.workloads.throughputs import compact_throughputs, load_throughputs
+from shunter.workloads.trace import Trace
 
 SIZE_CLASSES: Final = (1, 2, 4, 8, 16, 128)
 """Upper bounds: the 83 jobs above 16 GPUs are too few for classes of their own."""

@@ -4,29 +4,20 @@ Each quantity of a job has a stream of its own, so that drawing one more of one 
 another, and a longer trace begins like a shorter one.
 """
 
-from bisect import bisect_left
-from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import exp
-from math import log
+from math import exp, log
 from pathlib import Path
 from random import Random
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import ThroughputTable
+from typing import Any, Final
+
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import QueueName
-from shunter.events import UserName
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from typing import Any
-from typing import Final
-import json
+from shunter.events import JobId, JobSpec, QueueName, UserName
+from shunter.workloads.trace import JobEnd, TraceJob
 
 
 @dataclass(frozen=True)

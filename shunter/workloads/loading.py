@@ -6,32 +6,20 @@ Time zero is the first submission of the selected rows where the file has absolu
 the file's own zero where it counts seconds.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from shunter.core.speeds import ThroughputTable
-from shunter.errors import ConfigError
-from shunter.errors import TraceError
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.workloads.formats import TraceFormat
-from shunter.workloads.formats import TraceText
-from shunter.workloads.formats import find_format
-from shunter.workloads.formats import guess_format
-from shunter.workloads.formats import iso_text
-from shunter.workloads.trace import Fault
-from shunter.workloads.trace import Inspection
-from shunter.workloads.trace import Trace
-from shunter.workloads.trace import TraceJob
-import os
-import stat
 
+from shunter.core.speeds import ThroughputTable
+from shunter.errors import ConfigError, TraceError
+from shunter.events import JobId, JobSpec
+from shunter.workloads.formats import TraceFormat, TraceText, find_format, guess_format, iso_text
+from shunter.workloads.trace import Fault, Inspection, Trace, TraceJob
 
 PIECE_BYTES = 1 << 20
 FILE_BYTES_MOST = 4 << 30

@@ -6,21 +6,17 @@ et al., OSDI 2022, section 3.1). A job need not use all it has, so no cell is sl
 less of either: a measurement that says so is taken for noise.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import inf
-from shunter.core.speeds import Sensitivity
-from shunter.core.speeds import SensitivityTable
+from typing import Any, Final
+
+from shunter.core.speeds import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events import Resources
 from shunter.workloads.sensitivity import SPEED_MOST
-from typing import Any
-from typing import Final
-
 
 # The MinIO cache model (Synergy: Mohan et al., OSDI 2022, section 3.1; CoorDL, VLDB 2021): a cache
 # that drops nothing, so each epoch reads the same part of the dataset from memory.

@@ -12,10 +12,10 @@ The form in a log, in thousandths of a CPU and MB for each GPU:
      "models": {"res50": {"1": [[1000, 3000], [62500, 125000], [[0.4, 0.4], [1.0, 1.0]]]}}}
 """
 
+import json
+import re
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -23,16 +23,12 @@ from hashlib import blake2b
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from shunter.core.speeds import Sensitivity
-from shunter.core.speeds import SensitivityTable
+from typing import Any, Final
+
+from shunter.core.speeds import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events import Resources
 from shunter.workloads.loading import table_text
-from typing import Any
-from typing import Final
-import json
-import re
-
 
 # What the Synergy simulator publishes of its models; `data/synergy.json` describes itself.
 

@@ -3,23 +3,18 @@
 In this order: faults, the compact form, the files of the Gavel simulator, and reading either.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import Pair
-from shunter.core.speeds import ThroughputTable
+from typing import Final
+
+from shunter.core.speeds import JobKind, Pair, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events import GpuType
 from shunter.workloads.loading import table_text
-from typing import Final
-import json
-import re
-
 
 RATE_MIN = 1e-9
 """A step in thirty years: a ratio of two rates is a number still."""

@@ -3,20 +3,14 @@
 In this order: what was wrong with a file of one, the trace, and what it is like in numbers.
 """
 
-from collections import Counter
-from collections import defaultdict
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from enum import StrEnum
-from shunter.events import JobId
-from shunter.events import JobSpec
-from typing import Final
 import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
 
+from shunter.events import JobId, JobSpec
 
 # Faults. Unusable rows are dropped and counted, odd ones kept and noted; what makes the whole file
 # doubtful (a broken header, an id twice) is a `TraceError`.

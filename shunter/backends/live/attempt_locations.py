@@ -3,35 +3,20 @@
 Checkpoints and output lie there, and what runs unwatched must be found to be ended.
 """
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.backends.live.messages import Inventory
-from shunter.backends.live.messages import Known
-from shunter.backends.live.messages import Read
-from shunter.backends.live.messages import SetAside
-from shunter.backends.live.messages import State
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.transport import UnreachedError
-from shunter.backends.live.transport import run_verb
-from shunter.backends.node.messages import COUNT_MOST
-from shunter.backends.node.messages import a_list
-from shunter.backends.node.messages import a_record
-from shunter.backends.node.messages import a_text
-from shunter.backends.node.messages import a_whole
-from shunter.backends.node.wire import Ages
-from shunter.backends.node.wire import Found
-from shunter.backends.node.wire import Removed
-from shunter.backends.node.wire import Shape
-from shunter.core import Resume
-from shunter.errors import BackendError
-from shunter.events import JobId
-from shunter.events import NodeName
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
+
 import anyio
 import msgspec
 
+from shunter.backends.live.messages import Inventory, Known, Read, SetAside, State
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.transport import UnreachedError, run_verb
+from shunter.backends.node.messages import COUNT_MOST, a_list, a_record, a_text, a_whole
+from shunter.backends.node.wire import Ages, Found, Removed, Shape
+from shunter.core import Resume
+from shunter.errors import BackendError
+from shunter.events import JobId, NodeName
 
 T = TypeVar("T")
 _NAMES = a_list(a_text(256), COUNT_MOST)

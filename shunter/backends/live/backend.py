@@ -5,81 +5,57 @@ what comes of them. An order whose answer is lost is unknown until the agent ans
 supervisor can be alive any more; nothing starts again before that.
 """
 
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import replace
+
 from shunter.backends.live import messages
-from shunter.backends.live.attempt_locations import AttemptLocations
-from shunter.backends.live.attempt_locations import STRAYS_S
+from shunter.backends.live.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.live.checkpoint_lists import StaysError
 from shunter.backends.live.checkpoint_transfer import CheckpointTransfer
-from shunter.backends.live.gang import Gang
-from shunter.backends.live.gang import LOST
-from shunter.backends.live.gang import Part
-from shunter.backends.live.gang import deliver
-from shunter.backends.live.gang import end_unbelieved
-from shunter.backends.live.gang import told_of
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.launching import DrainingError
-from shunter.backends.live.launching import Launches
-from shunter.backends.live.launching import OrderQueue
-from shunter.backends.live.launching import Reachability
-from shunter.backends.live.messages import GpuReading
-from shunter.backends.live.messages import Known
-from shunter.backends.live.messages import Sample
-from shunter.backends.live.messages import Shares
-from shunter.backends.live.messages import Switch
-from shunter.backends.live.messages import Wiring
-from shunter.backends.live.messages import wiring_in
+from shunter.backends.live.gang import LOST, Gang, Part, deliver, end_unbelieved, told_of
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.launching import DrainingError, Launches, OrderQueue, Reachability
+from shunter.backends.live.messages import (
+    GpuReading,
+    Known,
+    Sample,
+    Shares,
+    Switch,
+    Wiring,
+    wiring_in,
+)
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.orders import ShareNotices
-from shunter.backends.live.orders import refusal_in_words
-from shunter.backends.live.orders import shares_of
-from shunter.backends.live.orders import store_all
+from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
 from shunter.backends.live.samples import SampleCollector
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
-from shunter.backends.live.settings import Socket
-from shunter.backends.live.transport import NO_DEVICE
-from shunter.backends.live.transport import Server
-from shunter.backends.live.transport import Transport
-from shunter.backends.live.transport import UnreachedError
-from shunter.backends.live.transport import run_verb
+from shunter.backends.live.settings import Limits, Owner, Socket
+from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
 from shunter.backends.live.watch import Watch
 from shunter.backends.node.records import failpoint
 from shunter.backends.node.wire import Found
 from shunter.backends.turn_timetables import timetables
-from shunter.core import Effect
-from shunter.core import Fence
-from shunter.core import Input
-from shunter.core import Launch
-from shunter.core import Migrate
-from shunter.core import ReshapeAttempt
-from shunter.core import Resume
-from shunter.core import SetAside
-from shunter.core import ShareTurns
-from shunter.core import Tenant
-from shunter.core import Terminate
-from shunter.core import Weigh
+from shunter.core import (
+    Effect,
+    Fence,
+    Input,
+    Launch,
+    Migrate,
+    ReshapeAttempt,
+    Resume,
+    SetAside,
+    ShareTurns,
+    Tenant,
+    Terminate,
+    Weigh,
+)
 from shunter.errors import BackendError
-from shunter.events import Allocation
-from shunter.events import AttemptLost
-from shunter.events import JobId
-from shunter.events import LaunchFailed
-from shunter.events import NodeName
-from shunter.events import ReshapeRefused
-from types import TracebackType
-from typing import Self
-import anyio
-
+from shunter.events import Allocation, AttemptLost, JobId, LaunchFailed, NodeName, ReshapeRefused
 
 # The gangs under way. A gang that was set aside is ended unread, and reported lost at its end.
 

@@ -7,53 +7,42 @@ job's user reads or writes them (shunter.backends.node.host.checkpoint_transfer)
 takes the place of what was there only when all of it is right.
 """
 
-from anyio import to_thread
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from contextlib import asynccontextmanager
-from contextlib import closing
-from contextlib import suppress
-from functools import partial
-from shunter.backends.live.checkpoint_lists import FileLists
-from shunter.backends.live.checkpoint_lists import StaysError
-from shunter.backends.live.checkpoint_lists import TooManyEntriesError
-from shunter.backends.live.checkpoint_lists import failed
-from shunter.backends.live.checkpoint_lists import key_of
-from shunter.backends.live.checkpoint_lists import path_of
-from shunter.backends.live.checkpoint_lists import read_answer
-from shunter.backends.live.checkpoint_lists import record_of
-from shunter.backends.live.node_agent import NOISE_BYTES_MAX
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.node_agent import PROGRAMS
-from shunter.backends.live.orders import checkpoints_of
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
-from shunter.backends.live.transport import AgentProcess
-from shunter.backends.live.transport import Link
-from shunter.backends.live.transport import UnreachedError
-from shunter.backends.live.transport import hinted
-from shunter.backends.node.host.checkpoint_transfer import COMMIT
-from shunter.backends.node.host.file_trees import END
-from shunter.backends.node.host.file_trees import RECORD_BYTES_MAX
-from shunter.backends.node.host.file_trees import TOO_MUCH
-from shunter.backends.node.host.file_trees import listings
-from shunter.backends.node.host.file_trees import packed
-from shunter.backends.node.host.file_trees import pieces
-from shunter.backends.node.records import failpoint
-from shunter.errors import BackendError
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import UserName
-from typing import Any
-from typing import TypeVar
-import anyio
 import secrets
 import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from functools import partial
+from typing import Any, TypeVar
 
+import anyio
+from anyio import to_thread
+
+from shunter.backends.live.checkpoint_lists import (
+    FileLists,
+    StaysError,
+    TooManyEntriesError,
+    failed,
+    key_of,
+    path_of,
+    read_answer,
+    record_of,
+)
+from shunter.backends.live.node_agent import NOISE_BYTES_MAX, PROGRAMS, NodeAgent
+from shunter.backends.live.orders import checkpoints_of
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import AgentProcess, Link, UnreachedError, hinted
+from shunter.backends.node.host.checkpoint_transfer import COMMIT
+from shunter.backends.node.host.file_trees import (
+    END,
+    RECORD_BYTES_MAX,
+    TOO_MUCH,
+    listings,
+    packed,
+    pieces,
+)
+from shunter.backends.node.records import failpoint
+from shunter.errors import BackendError
+from shunter.events import JobId, NodeName, UserName
 
 READ_BYTES = 1 << 18
 

@@ -5,58 +5,49 @@ before all supervisors have started, and what ends one part ends the others, by 
 that fits.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Self, cast
+
+import anyio
 from msgspec.structs import replace
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.messages import Command
-from shunter.backends.live.messages import Do
-from shunter.backends.live.messages import Fence as FenceQuestion
-from shunter.backends.live.messages import Fenced
-from shunter.backends.live.messages import Known
-from shunter.backends.live.messages import Note
-from shunter.backends.live.messages import Order
-from shunter.backends.live.messages import Reshape
-from shunter.backends.live.messages import ReshapeAnswer
-from shunter.backends.live.messages import Send
-from shunter.backends.live.messages import SetAside
-from shunter.backends.live.messages import Shares
-from shunter.backends.live.messages import Started
-from shunter.backends.live.messages import State
-from shunter.backends.live.messages import Status
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.node_agent import Reading
+
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import (
+    Command,
+    Do,
+    Fence as FenceQuestion,
+    Fenced,
+    Known,
+    Note,
+    Order,
+    Reshape,
+    ReshapeAnswer,
+    Send,
+    SetAside,
+    Shares,
+    Started,
+    State,
+    Status,
+)
+from shunter.backends.live.node_agent import NodeAgent, Reading
 from shunter.backends.live.orders import shares_kept
 from shunter.backends.live.transport import UnreachedError
-from shunter.backends.live.watch import NOT_BEGUN
-from shunter.backends.live.watch import Standing
-from shunter.backends.live.watch import Told
-from shunter.backends.live.watch import Watch
-from shunter.core import Effect
-from shunter.core import Fence
-from shunter.core import PauseEffect
-from shunter.core import Stop
-from shunter.core import Terminate
+from shunter.backends.live.watch import NOT_BEGUN, Standing, Told, Watch
+from shunter.core import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
-from shunter.events import Allocation
-from shunter.events import AttemptLost
-from shunter.events import LaunchFailed
-from shunter.events import NOTHING
-from shunter.events import NodeName
-from shunter.events import ReshapeRefused
-from shunter.events import Sharing
-from typing import Self
-from typing import cast
-import anyio
-import dataclasses
-
+from shunter.events import (
+    NOTHING,
+    Allocation,
+    AttemptLost,
+    LaunchFailed,
+    NodeName,
+    ReshapeRefused,
+    Sharing,
+)
 
 STRENGTH = ("", "suspend", "terminate", "fence")
 _ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}

@@ -4,41 +4,25 @@ A lost answer leaves a part unknown until its agent answers or is lost. A part t
 fences the whole gang.
 """
 
-from anyio.abc import TaskGroup
-from collections import Counter
-from collections import deque
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from shunter.backends.live.gang import Gang
-from shunter.backends.live.gang import NEVER
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shunter.backends.live.gang import NEVER, Gang
 from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import Order
-from shunter.backends.live.messages import Port
-from shunter.backends.live.messages import StartAnswer
+from shunter.backends.live.messages import Order, Port, StartAnswer
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.orders import Where
-from shunter.backends.live.orders import given_to
-from shunter.backends.live.orders import orders_for
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
+from shunter.backends.live.orders import Where, given_to, orders_for
+from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import UnreachedError
 from shunter.backends.node.records import failpoint
-from shunter.core import Effect
-from shunter.core import Launch
-from shunter.core import Resume
+from shunter.core import Effect, Launch, Resume
 from shunter.errors import BackendError
-from shunter.events import JobId
-from shunter.events import NodeLost
-from shunter.events import NodeName
-from shunter.events import NodeReachable
-from shunter.events import NodeUnreachable
-import anyio
-
+from shunter.events import JobId, NodeLost, NodeName, NodeReachable, NodeUnreachable
 
 # Orders on their way: those of one job in sequence, of different jobs at once.
 

@@ -4,22 +4,17 @@ Supervisors fork from the agent and outlive it: a daemon with threads and much m
 them. If the agent is killed, the daemon begins another one, which reads the records.
 """
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import LocalSettings
-from shunter.backends.live.transport import AgentProcess
-from shunter.backends.live.transport import Link
-from shunter.backends.live.transport import Server
-from shunter.backends.live.transport import begin_here
+from shunter.backends.live.transport import AgentProcess, Link, Server, begin_here
 from shunter.backends.node.cgroups import divisible
 from shunter.events import NodeName
-import secrets
-
 
 NAME = NodeName("local")
 LOOPBACK = "127.0.0.1"

@@ -6,53 +6,43 @@ one was sent, the node counts as lost, and only then may its jobs run elsewhere.
 when it was sent, so a late one counts for nothing.
 """
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, cast
+
+import anyio
 from msgspec.structs import replace
+
 from shunter import clock
-from shunter.backends.live.messages import Answer
-from shunter.backends.live.messages import Beat
-from shunter.backends.live.messages import Claim
-from shunter.backends.live.messages import ClaimRefused
-from shunter.backends.live.messages import Failed
-from shunter.backends.live.messages import GpuReading
-from shunter.backends.live.messages import Greeting
-from shunter.backends.live.messages import Known
-from shunter.backends.live.messages import Look
-from shunter.backends.live.messages import Note
-from shunter.backends.live.messages import Order
-from shunter.backends.live.messages import Question
-from shunter.backends.live.messages import Sample
-from shunter.backends.live.messages import Start
-from shunter.backends.live.messages import StartAnswer
-from shunter.backends.live.messages import decode_answer
-from shunter.backends.live.messages import decode_greeting
-from shunter.backends.live.messages import decode_news
-from shunter.backends.live.messages import decode_number
-from shunter.backends.live.messages import encode_question
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
-from shunter.backends.live.transport import AgentProcess
-from shunter.backends.live.transport import Link
-from shunter.backends.live.transport import Transport
-from shunter.backends.live.transport import UnreachedError
-from shunter.backends.live.transport import hinted
-from shunter.backends.node.messages import FACTS
-from shunter.backends.node.messages import WrongMessageError
-from shunter.backends.node.records import boot_id
-from shunter.backends.node.records import failpoint
+from shunter.backends.live.messages import (
+    Answer,
+    Beat,
+    Claim,
+    ClaimRefused,
+    Failed,
+    GpuReading,
+    Greeting,
+    Known,
+    Look,
+    Note,
+    Order,
+    Question,
+    Sample,
+    Start,
+    StartAnswer,
+    decode_answer,
+    decode_greeting,
+    decode_news,
+    decode_number,
+    encode_question,
+)
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
+from shunter.backends.node.messages import FACTS, WrongMessageError
+from shunter.backends.node.records import boot_id, failpoint
 from shunter.errors import BackendError
 from shunter.events import NodeName
-from typing import Any
-from typing import Protocol
-from typing import TypeVar
-from typing import cast
-import anyio
-
 
 # How far the journal of an attempt was read, and how far that is durable.
 

@@ -7,45 +7,34 @@ suffice. A rank that asks for none may run on all of them. What a node alone kno
 groups of a user, say, is filled in there (shunter.backends.node.session).
 """
 
-from collections import Counter
-from collections import deque
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from msgspec.structs import replace
-from pathlib import Path
-from shunter.backends.live.messages import AttemptTurns
-from shunter.backends.live.messages import HeartbeatLimits
-from shunter.backends.live.messages import Order
-from shunter.backends.live.messages import Rank
-from shunter.backends.live.messages import ReshapeAnswer
-from shunter.backends.live.messages import Shares
-from shunter.backends.live.messages import Suspend
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
-from shunter.backends.live.transport import NO_DEVICE
-from shunter.backends.live.transport import Server
-from shunter.backends.live.transport import Transport
-from shunter.backends.node.messages import a_job
-from shunter.backends.node.messages import checked
-from shunter.backends.node.records import own_folder
-from shunter.core import Launch
-from shunter.core import Resume
-from shunter.errors import BackendError
-from shunter.events import Allocation
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import ReshapeRefused
-from shunter.events import Share
-from shunter.events import Sharing
-from signal import Signals
-import anyio
 import json
 import os
 import re
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
 
+import anyio
+from msgspec.structs import replace
+
+from shunter.backends.live.messages import (
+    AttemptTurns,
+    HeartbeatLimits,
+    Order,
+    Rank,
+    ReshapeAnswer,
+    Shares,
+    Suspend,
+)
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import NO_DEVICE, Server, Transport
+from shunter.backends.node.messages import a_job, checked
+from shunter.backends.node.records import own_folder
+from shunter.core import Launch, Resume
+from shunter.errors import BackendError
+from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing
 
 # The CPUs and memory of attempts. A change that cannot be made costs no job: it is reported.
 

@@ -4,27 +4,19 @@ The samples of a gang become one: progress and speed are its first rank's, use i
 hosts.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+
 from msgspec import structs
+
 from shunter.backends.live.gang import Gang
-from shunter.backends.live.gpus import EXPLANATIONS
-from shunter.backends.live.gpus import GpuUse
-from shunter.backends.live.gpus import use_told
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.messages import GpuReading
-from shunter.backends.live.messages import Sample
+from shunter.backends.live.gpus import EXPLANATIONS, GpuUse, use_told
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import GpuReading, Sample
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.transport import Server
-from shunter.events import GpuQuarantined
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import ProfileSampled
-
+from shunter.events import GpuQuarantined, JobId, NodeName, ProfileSampled
 
 # Profiles, downsampled for the log: a sample is kept on a change, or where the last one is old.
 

@@ -1,11 +1,11 @@
 """Settings of the live backends: `Owner` and `Limits` for all, and the servers of each."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.events import NodeName
-from typing import NamedTuple
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from shunter.events import NodeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,41 +1,36 @@
 """One attempt as the daemon sees it: what its records say, and what was reported."""
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.messages import Note
-from shunter.backends.live.messages import Started
-from shunter.backends.live.messages import State
-from shunter.backends.live.messages import Status
-from shunter.backends.node.messages import FACTS
-from shunter.backends.node.records import boot_id
-from shunter.core import AttemptExited
-from shunter.core import Input
-from shunter.events import Allocation
-from shunter.events import AllocationLearned
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import CheckpointSaved
-from shunter.events import GpusReleased
-from shunter.events import JobContinued
-from shunter.events import JobId
-from shunter.events import JobStopped
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import MessagesDropped
-from shunter.events import NodeName
-from shunter.events import Share
-from shunter.events import SuspendAcknowledged
-from shunter.events import SuspendEscalated
-from shunter.events import SuspendMode
-from shunter.events import TrainingStarted
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
 from typing import NamedTuple
 
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import Note, Started, State, Status
+from shunter.backends.node.messages import FACTS
+from shunter.backends.node.records import boot_id
+from shunter.core import AttemptExited, Input
+from shunter.events import (
+    Allocation,
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobContinued,
+    JobId,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    NodeName,
+    Share,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    SuspendMode,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
 
 SET_ASIDE = "set aside"
 NOT_BEGUN = "its supervisor was gone before it began"

@@ -13,52 +13,7 @@ are forked from here, so that a job costs no start of Python.
 """
 
 from __future__ import annotations
-from shunter.backends.node.attempts import NO_END
-from shunter.backends.node.attempts import alive_below
-from shunter.backends.node.attempts import end_alone
-from shunter.backends.node.attempts import inventory
-from shunter.backends.node.attempts import is_held
-from shunter.backends.node.attempts import known_of
-from shunter.backends.node.attempts import numbers_in
-from shunter.backends.node.attempts import open_notices
-from shunter.backends.node.attempts import pids_of
-from shunter.backends.node.attempts import probe
-from shunter.backends.node.attempts import raise_fence
-from shunter.backends.node.attempts import raise_term
-from shunter.backends.node.attempts import running
-from shunter.backends.node.attempts import send
-from shunter.backends.node.attempts import sweep
-from shunter.backends.node.host.accounts import as_user
-from shunter.backends.node.host.accounts import at_home
-from shunter.backends.node.host.checkpoint_transfer import open_checkpoints
-from shunter.backends.node.host.checkpoint_transfer import open_shared_checkpoints
-from shunter.backends.node.host.gpus import Readings
-from shunter.backends.node.host.gpus import gpus_command
-from shunter.backends.node.messages import PROTOCOL
-from shunter.backends.node.messages import READ_BYTES_MAX
-from shunter.backends.node.messages import a_job
-from shunter.backends.node.messages import checked
-from shunter.backends.node.messages import number_of
-from shunter.backends.node.messages import read_journal
-from shunter.backends.node.messages import sample_in
-from shunter.backends.node.output import piece_of
-from shunter.backends.node.ownership import base_of
-from shunter.backends.node.ownership import taken
-from shunter.backends.node.ownership import uptime_ns
-from shunter.backends.node.ownership import write_beat
-from shunter.backends.node.ranks import is_free
-from shunter.backends.node.records import boot_id
-from shunter.backends.node.records import folder_of
-from shunter.backends.node.records import get
-from shunter.backends.node.records import kill
-from shunter.backends.node.records import own_folder
-from shunter.backends.node.records import processes
-from shunter.backends.node.records import put
-from shunter.backends.node.records import reap_children
-from shunter.backends.node.shares import Enforcement
-from shunter.backends.node.supervision import answer_of
-from shunter.backends.node.supervision import begin
-from typing import TYPE_CHECKING
+
 import array
 import fcntl
 import gc
@@ -71,24 +26,69 @@ import stat
 import sys
 import termios
 import time
+from typing import TYPE_CHECKING
+
+from shunter.backends.node.attempts import (
+    NO_END,
+    alive_below,
+    end_alone,
+    inventory,
+    is_held,
+    known_of,
+    numbers_in,
+    open_notices,
+    pids_of,
+    probe,
+    raise_fence,
+    raise_term,
+    running,
+    send,
+    sweep,
+)
+from shunter.backends.node.host.accounts import as_user, at_home
+from shunter.backends.node.host.checkpoint_transfer import open_checkpoints, open_shared_checkpoints
+from shunter.backends.node.host.gpus import Readings, gpus_command
+from shunter.backends.node.messages import (
+    PROTOCOL,
+    READ_BYTES_MAX,
+    a_job,
+    checked,
+    number_of,
+    read_journal,
+    sample_in,
+)
+from shunter.backends.node.output import piece_of
+from shunter.backends.node.ownership import base_of, taken, uptime_ns, write_beat
+from shunter.backends.node.ranks import is_free
+from shunter.backends.node.records import (
+    boot_id,
+    folder_of,
+    get,
+    kill,
+    own_folder,
+    processes,
+    put,
+    reap_children,
+)
+from shunter.backends.node.shares import Enforcement
+from shunter.backends.node.supervision import answer_of, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Collection
-    from collections.abc import Iterable
-    from collections.abc import Iterator
-    from collections.abc import Mapping
-    from shunter.backends.node.wire import Answer
-    from shunter.backends.node.wire import Found
-    from shunter.backends.node.wire import Key
-    from shunter.backends.node.wire import Known
-    from shunter.backends.node.wire import Notes
-    from shunter.backends.node.wire import Order
-    from shunter.backends.node.wire import Probe
-    from shunter.backends.node.wire import Question
-    from shunter.backends.node.wire import Sample
-    from shunter.backends.node.wire import SampleOf
-    from shunter.backends.node.wire import Started
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from shunter.backends.node.wire import (
+        Answer,
+        Found,
+        Key,
+        Known,
+        Notes,
+        Order,
+        Probe,
+        Question,
+        Sample,
+        SampleOf,
+        Started,
+    )
 
 
 IDLE_S = 10.0

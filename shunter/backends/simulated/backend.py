@@ -8,48 +8,42 @@ docs/reference/simulation.md defines costs, leases and failures to the microseco
 
 from collections.abc import Sequence
 from heapq import heappop
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.failures import NodeChanges
-from shunter.backends.simulated.failures import RecordedFailures
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import PLAIN_LEASE
-from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.resuming import resume_jobs
-from shunter.backends.simulated.turns import NO_SLICING
-from shunter.backends.simulated.turns import Ready
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.turns import TurnDue
-from shunter.backends.simulated.work import Arrival
-from shunter.backends.simulated.work import Costs
-from shunter.backends.simulated.work import KILLED
-from shunter.backends.simulated.work import LOSING
-from shunter.backends.simulated.work import NO_COSTS
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.world import GangRounds
-from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.backends.simulated.world import SampleDue
-from shunter.backends.simulated.world import Samples
-from shunter.backends.simulated.world import World
-from shunter.backends.simulated.world import at_its_speed
-from shunter.backends.simulated.world import is_void
-from shunter.core import AttemptExited
-from shunter.core import CancelJob
-from shunter.core import Effect
-from shunter.core import Input
-from shunter.core import NEVER_US
-from shunter.core import NothingComes
-from shunter.core import RoundEnded
-from shunter.core import SubmitJob
-from shunter.core import WorldEnded
+
+from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChanges, RecordedFailures
+from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
+from shunter.backends.simulated.resuming import Resumed, resume_jobs
+from shunter.backends.simulated.turns import NO_SLICING, Ready, Slicing, TurnDue
+from shunter.backends.simulated.work import KILLED, LOSING, NO_COSTS, Arrival, Costs, Run
+from shunter.backends.simulated.world import (
+    NO_SAMPLES,
+    GangRounds,
+    SampleDue,
+    Samples,
+    World,
+    at_its_speed,
+    is_void,
+)
+from shunter.core import (
+    NEVER_US,
+    AttemptExited,
+    CancelJob,
+    Effect,
+    Input,
+    NothingComes,
+    RoundEnded,
+    SubmitJob,
+    WorldEnded,
+)
 from shunter.core.speeds import SpeedModel
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import GpusReleased
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeLost
-from shunter.events import NodeReachable
+from shunter.events import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobId,
+    JobSpec,
+    NodeLost,
+    NodeReachable,
+)
 
 
 class SimulatedBackend:

@@ -6,12 +6,9 @@ with their last gang are in `world.py`.
 """
 
 from enum import StrEnum
-from shunter.core import NEVER_US
-from shunter.core import steps_in
-from shunter.core import time_for_us
-from shunter.core import worked_us
-from shunter.events import fact
 
+from shunter.core import NEVER_US, steps_in, time_for_us, worked_us
+from shunter.events import fact
 
 # The work of an attempt in units: steps where a table has its rate, else microseconds at base
 # speed. Counts are rounded down; `time_for` is the first microsecond at which so many are done.

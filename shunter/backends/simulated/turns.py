@@ -8,29 +8,15 @@ works while it has all of them. Jobs that are packed have their turns together.
 GPUs of a job that ends or leaves go to who waits at that instant.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.backends.node.rotation import Member
-from shunter.backends.node.rotation import Rotation
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.work import Work
-from shunter.backends.simulated.work import transfer_us
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from shunter.backends.node.rotation import Member, Rotation
+from shunter.backends.simulated.work import Run, Work, transfer_us
 from shunter.backends.turn_timetables import timetables
 from shunter.core import Tenant
 from shunter.core.speeds import FactorTable
-from shunter.events import Allocation
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import fact
-from typing import Any
-from typing import Final
-from typing import Protocol
-from typing import TypeVar
+from shunter.events import Allocation, JobId, NodeName, Share, Sharing, TurnEnded, TurnStarted, fact
 
 
 @fact

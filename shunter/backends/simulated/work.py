@@ -4,30 +4,14 @@ The world keeps its own books. What the scheduler knows comes to it as observati
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.backends.simulated.lease import StepRate
-from shunter.core import Gpu
-from shunter.core import Launch
-from shunter.core import NEVER_US
-from shunter.core import ReshapeAttempt
-from shunter.core import Resume
-from shunter.core import gpus_of
-from shunter.core.speeds import SpeedModel
-from shunter.events import Allocation
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeName
-from shunter.events import SuspendMode
-from shunter.events import fact
-from shunter.events import record
-from shunter.events import replace
 from typing import Protocol
 
+from shunter.backends.simulated.lease import Lease, Progress, RoundEnds, StepRate
+from shunter.core import NEVER_US, Gpu, Launch, ReshapeAttempt, Resume, gpus_of
+from shunter.core.speeds import SpeedModel
+from shunter.events import Allocation, JobId, JobSpec, NodeName, SuspendMode, fact, record, replace
 
 # What launching, leaving and moving cost: time in which GPUs are held idle.
 

@@ -4,64 +4,48 @@
 jobs, the agenda, rounds that end with their last gang, the world.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from heapq import heappop
-from heapq import heappush
-from math import cos
-from math import exp
-from math import log
-from math import pi
-from math import sqrt
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.backends.simulated.lease import StepRate
-from shunter.backends.simulated.turns import Ready
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.turns import Turns
-from shunter.backends.simulated.work import Costs
-from shunter.backends.simulated.work import KILLED
-from shunter.backends.simulated.work import LOSING
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.work import Task
-from shunter.backends.simulated.work import Work
-from shunter.core import AttemptExited
-from shunter.core import CancelJob
-from shunter.core import Continue
-from shunter.core import Effect
-from shunter.core import Fence
-from shunter.core import Launch
-from shunter.core import Migrate
-from shunter.core import NEVER_US
-from shunter.core import RandomStream
-from shunter.core import ReshapeAttempt
-from shunter.core import Resume
-from shunter.core import ShareTurns
-from shunter.core import Stop
-from shunter.core import SuspendAttempt
-from shunter.core import Terminate
-from shunter.core import Weigh
-from shunter.core.speeds import FactorTable
-from shunter.core.speeds import ModelFactors
-from shunter.core.speeds import SpeedModel
-from shunter.events import AttemptStarted
-from shunter.events import GpusReleased
-from shunter.events import JobContinued
-from shunter.events import JobId
-from shunter.events import JobStopped
-from shunter.events import JobSuspended
-from shunter.events import ProfileSampled
-from shunter.events import Sharing
-from shunter.events import SpeedChanged
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import fact
-from shunter.events import replace
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import cos, exp, log, pi, sqrt
+from typing import Any, Final
 
+from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds, StepRate
+from shunter.backends.simulated.turns import Ready, Slicing, Turns
+from shunter.backends.simulated.work import KILLED, LOSING, Costs, Run, Task, Work
+from shunter.core import (
+    NEVER_US,
+    AttemptExited,
+    CancelJob,
+    Continue,
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    RandomStream,
+    ReshapeAttempt,
+    Resume,
+    ShareTurns,
+    Stop,
+    SuspendAttempt,
+    Terminate,
+    Weigh,
+)
+from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
+from shunter.events import (
+    AttemptStarted,
+    GpusReleased,
+    JobContinued,
+    JobId,
+    JobStopped,
+    JobSuspended,
+    ProfileSampled,
+    Sharing,
+    SpeedChanged,
+    TurnEnded,
+    TurnStarted,
+    fact,
+    replace,
+)
 
 # What is measured of running jobs. A mini-batch is its true time times exp(noise x z), z a standard
 # normal number by Box and Muller (Annals of Mathematical Statistics 29(2), 1958) from a stream of

@@ -4,52 +4,36 @@ All nodes have one agent, which is a session within the daemon (`job_session`). 
 jobs hold of each node counts as taken.
 """
 
-from anyio import to_thread
-from anyio.abc import TaskGroup
-from anyio.abc import TaskStatus
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from contextlib import suppress
-from functools import partial
-from shunter import clock
-from shunter.backends.live import AgentProcess
-from shunter.backends.live import Link
-from shunter.backends.live import Server
-from shunter.backends.live import SupervisedBackend
-from shunter.backends.live import UnreachedError
-from shunter.backends.live import Watch
-from shunter.backends.live import begin_here
-from shunter.backends.live import install_shared
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.answers import SlurmNode
-from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.job_attempts import Key
-from shunter.backends.slurm.job_attempts import QueueView
-from shunter.backends.slurm.job_attempts import queue_view
-from shunter.backends.slurm.job_session import JobSession
-from shunter.backends.slurm.node_service import NodeListing
-from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.node_service import least_s
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
-from shunter.core import Launch
-from shunter.core import Resume
-from shunter.errors import BackendError
-from shunter.errors import SlurmUnknownError
-from shunter.events import GpusTaken
-from shunter.events import JobId
-from shunter.events import NOTHING
-from shunter.events import NodeName
-from shunter.events import Share
-from typing import Self
-import anyio
 import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Self
 
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from shunter import clock
+from shunter.backends.live import (
+    AgentProcess,
+    Link,
+    Server,
+    SupervisedBackend,
+    UnreachedError,
+    Watch,
+    begin_here,
+    install_shared,
+)
+from shunter.backends.slurm.answers import QueuedJob, SlurmNode
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.job_attempts import Key, QueueView, queue_view
+from shunter.backends.slurm.job_session import JobSession
+from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.core import Launch, Resume
+from shunter.errors import BackendError, SlurmUnknownError
+from shunter.events import NOTHING, GpusTaken, JobId, NodeName, Share
 
 NAME = NodeName("slurm")
 

@@ -9,21 +9,18 @@ reservation begins. What an answer does not say stays as it was: a controller th
 nothing out of service.
 """
 
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
 from shunter import clock
-from shunter.backends.slurm.answers import Reservation
-from shunter.backends.slurm.answers import SlurmNode
+from shunter.backends.slurm.answers import Reservation, SlurmNode
 from shunter.backends.slurm.commands import Slurm
 from shunter.errors import SlurmUnknownError
 from shunter.events import NodeName
-from typing import Final
-import anyio
-import time
-
 
 # Slurm starts no job that would not end before a reservation of its node, unless the job names it.
 # So users of a reservation are kept from its nodes too while their jobs do not name it.

@@ -13,18 +13,15 @@ given back when nothing has needed it for `idle_s` without a break.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from shunter.backends.slurm.answers import duration
-from shunter.backends.slurm.commands import reason_in_words
-from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.node_service import least_s
-from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.events import NodeName
 from zlib import crc32
 
+from shunter.backends.slurm.answers import duration
+from shunter.backends.slurm.commands import reason_in_words
+from shunter.backends.slurm.node_service import NodeReservation, least_s
+from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S, SlurmServer
+from shunter.events import NodeName
 
 # Pilots and demand. Instants `*_at_s` are of one clock that never goes back.
 

@@ -1,16 +1,15 @@
 """Settings of the Slurm backends: the partition, its nodes, and how batch jobs are asked for."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from shunter.backends.live import Limits
-from shunter.backends.live import Owner
-from shunter.backends.live import Socket
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.events import NodeName
 import math
 import os
 import pwd
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shunter.backends.live import Limits, Owner, Socket
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.events import NodeName
 
 
 @dataclass(frozen=True, slots=True)

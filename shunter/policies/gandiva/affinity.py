@@ -23,29 +23,12 @@ nobody.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from shunter.core import Job
-from shunter.core import Server
-from shunter.core import View
-from shunter.core import gpus_of
-from shunter.core.planning import Consolidated
-from shunter.core.planning import Draft
-from shunter.core.planning import accepts
-from shunter.core.planning import groups_within
-from shunter.core.planning import is_as_near
-from shunter.core.planning import pick_gpus
-from shunter.events import Allocation
-from shunter.events import HEIGHT_MOST
-from shunter.events import NodeName
-from shunter.events import Reason
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import gpu_numbers
+
+from shunter.core import Job, Server, View, gpus_of
+from shunter.core.planning import Consolidated, Draft, accepts, groups_within, is_as_near, pick_gpus
+from shunter.events import HEIGHT_MOST, Allocation, NodeName, Reason, Share, Sharing, gpu_numbers
 
 
 class Owners:

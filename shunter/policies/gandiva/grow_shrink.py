@@ -12,47 +12,43 @@ Deviation: the paper has jobs that can grow and shrink ask for sizes of their ow
 name bounds, and may be started smaller too where they are elastic and not all of their gang fits.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from itertools import combinations
-from itertools import islice
-from shunter.core import Change
-from shunter.core import Job
-from shunter.core import Observer
-from shunter.core import Observers
-from shunter.core import RUNNING
-from shunter.core import Rehome
-from shunter.core import Resize
-from shunter.core import Server
-from shunter.core import View
-from shunter.core import both
-from shunter.core.planning import Draft
-from shunter.core.planning import pick_gpus
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AttemptStarted
-from shunter.events import BY_POLICY
-from shunter.events import Because
-from shunter.events import GROWS
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobReshaped
-from shunter.events import JobResized
-from shunter.events import JobSubmitted
-from shunter.events import NodeName
-from shunter.events import SHRINKS
-from shunter.events import STARTS_SMALLER
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.policies.gandiva.affinity import FoundPlace
-from shunter.policies.gandiva.affinity import Placer
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, islice
 from typing import Any
 
+from shunter.core import (
+    RUNNING,
+    Change,
+    Job,
+    Observer,
+    Observers,
+    Rehome,
+    Resize,
+    Server,
+    View,
+    both,
+)
+from shunter.core.planning import Draft, pick_gpus
+from shunter.events import (
+    BY_POLICY,
+    GROWS,
+    JOB_ENDS,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    AllocationChanged,
+    AttemptStarted,
+    Because,
+    JobId,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+    NodeName,
+    Share,
+    Sharing,
+)
+from shunter.policies.gandiva.affinity import FoundPlace, Placer
 
 # Idle GPUs, which jobs may grow into (Gandiva, OSDI 2018, 3.2).
 

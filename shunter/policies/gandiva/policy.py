@@ -5,81 +5,64 @@ comes early; nobody is preempted. Turns are the servers' own (`policy.slicing`);
 who shares which server.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf
-from pydantic import BaseModel
-from pydantic import Field
-from pydantic import PositiveInt
-from pydantic import model_validator
-from shunter.core import Change
-from shunter.core import Job
-from shunter.core import Judge
-from shunter.core import Observers
-from shunter.core import Plan
-from shunter.core import Rehome
-from shunter.core import Rng
-from shunter.core import Start
-from shunter.core import Try
-from shunter.core import View
-from shunter.core.planning import Draft
-from shunter.core.planning import Placement
-from shunter.core.planning import TrialRules
-from shunter.core.planning import is_known_loss
-from shunter.core.planning import model_of
-from shunter.core.planning import proposed
-from shunter.core.planning import running
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field, PositiveInt, model_validator
+
+from shunter.core import Change, Job, Judge, Observers, Plan, Rehome, Rng, Start, Try, View
+from shunter.core.planning import (
+    Draft,
+    Placement,
+    TrialRules,
+    is_known_loss,
+    model_of,
+    proposed,
+    running,
+)
 from shunter.core.ranking import Measure
 from shunter.errors import ConfigError
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import Because
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import ChangeKey
-from shunter.events import GpuType
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelRequested
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobReleased
-from shunter.events import JobReshaped
-from shunter.events import JobResized
-from shunter.events import JobSubmitted
-from shunter.events import LaunchFailed
-from shunter.events import MILLION
-from shunter.events import NodeName
-from shunter.events import PlanRejected
-from shunter.events import QuotaChanged
-from shunter.events import Reason
-from shunter.events import RoundPlanned
-from shunter.events import SpeedChanged
-from shunter.events import TrialKept
-from shunter.events import TrialKind
-from shunter.events import TrialReason
-from shunter.events import TrialReverted
-from shunter.events import TrialStarted
-from shunter.events import TurnStarted
-from shunter.events import Wait
-from shunter.policies.gandiva.affinity import FoundPlace
-from shunter.policies.gandiva.affinity import Placer
-from shunter.policies.gandiva.grow_shrink import IdleServers
-from shunter.policies.gandiva.grow_shrink import NO_RESIZING
-from shunter.policies.gandiva.grow_shrink import PlannedSizes
-from shunter.policies.migration import GoalSettings
-from shunter.policies.migration import Migrations
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from typing import Any
-from typing import Literal
-from typing import Self
-
+from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    MILLION,
+    Allocation,
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    Because,
+    ChangeKey,
+    GpusReleased,
+    GpuType,
+    JobCancelRequested,
+    JobHeld,
+    JobId,
+    JobReleased,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+    LaunchFailed,
+    NodeName,
+    PlanRejected,
+    QuotaChanged,
+    Reason,
+    RoundPlanned,
+    SpeedChanged,
+    TrialKept,
+    TrialKind,
+    TrialReason,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+    Wait,
+)
+from shunter.policies.gandiva.affinity import FoundPlace, Placer
+from shunter.policies.gandiva.grow_shrink import NO_RESIZING, IdleServers, PlannedSizes
+from shunter.policies.migration import GoalSettings, Migrations
+from shunter.policies.params import Duration, PolicyParams
 
 # Packing under overload (Gandiva, OSDI 2018, 3.3): the job that uses its GPU least is tried with
 # the next one within the GPU's memory, and kept if it beats their turns. Neighbours disturb each

@@ -3,30 +3,19 @@
 This imports numpy, so objectives import it when they are first asked.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 from numpy.typing import NDArray
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import Pair
+
+from shunter.core.speeds import JobKind, Pair
 from shunter.errors import PlanError
 from shunter.events import GpuType
 from shunter.policies.gavel.answers import isolated_fractions
 from shunter.policies.gavel.interior import Floats
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.programs import Groups
-from shunter.policies.gavel.programs import Pairs
-from shunter.policies.gavel.programs import Places
-from shunter.policies.gavel.programs import Shares
-from shunter.policies.gavel.programs import Status
-from shunter.policies.gavel.programs import alike
-import numpy as np
-
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
+from shunter.policies.gavel.programs import Groups, Pairs, Places, Shares, Status, alike
 
 # Requests in arrays. What a job gets depends on the sums of pairs alone, so few pairs carry them
 # (OSDI 2020, section 3.1): jobs of both groups are laid side by side, each as long as its shared

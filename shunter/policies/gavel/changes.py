@@ -1,49 +1,27 @@
 """From places to a plan: who leaves, moves and starts, why, and what holds back those that wait."""
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.core import Change
-from shunter.core import Job
-from shunter.core import Move
-from shunter.core import Observers
-from shunter.core import Pack
-from shunter.core import Plan
-from shunter.core import Rng
-from shunter.core import Start
-from shunter.core import Suspend
-from shunter.core import View
-from shunter.core import both
-from shunter.core.planning import Decentralised
-from shunter.core.planning import Placement
-from shunter.core.planning import ProposalMemory
-from shunter.core.planning import RoomMaker
-from shunter.core.planning import RoomMemory
-from shunter.core.planning import decentralised_plan
-from shunter.core.planning import earliest
-from shunter.core.planning import held_jobs
-from shunter.core.planning import proposal_observers
-from shunter.core.planning import sooner
-from shunter.core.planning import untangled
-from shunter.core.planning import with_room_observers
-from shunter.events import Because
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import Reason
-from shunter.events import Wait
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import Ledger
-from shunter.policies.gavel.seating import Candidate
-from shunter.policies.gavel.seating import Choice
-from shunter.policies.gavel.seating import Gathered
-from shunter.policies.gavel.seating import Placements
-from typing import Final
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 
+from shunter.core import Change, Job, Move, Observers, Pack, Plan, Rng, Start, Suspend, View, both
+from shunter.core.planning import (
+    Decentralised,
+    Placement,
+    ProposalMemory,
+    RoomMaker,
+    RoomMemory,
+    decentralised_plan,
+    earliest,
+    held_jobs,
+    proposal_observers,
+    sooner,
+    untangled,
+    with_room_observers,
+)
+from shunter.events import Because, GpuType, JobId, Reason, Wait
+from shunter.policies.gavel.mechanism import Gang, Ledger
+from shunter.policies.gavel.seating import Candidate, Choice, Gathered, Placements
 
 SHARE: Final = "target_share"
 SPARE: Final = "spare_gpus"

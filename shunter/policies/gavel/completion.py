@@ -8,19 +8,15 @@ Techniques for Recommender Systems, IEEE Computer 42(8), 2009). No chance is inv
 fitted first, and hidden factors begin as the leading singular vectors of what they leave.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from numpy.typing import NDArray
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import Pair
-from shunter.core.speeds import ThroughputTable
-from shunter.events import GpuType
-from shunter.events import JobId
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
-import numpy as np
 
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter.core.speeds import JobKind, Pair, ThroughputTable
+from shunter.events import GpuType, JobId
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -4,15 +4,11 @@ Narayanan et al., OSDI 2020, section 5. Any policy that yields target fractions 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import ThroughputTable
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import fact
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId, fact
 
 # A gang runs together in one place: one job, or two that share their GPUs.
 

@@ -4,28 +4,18 @@ In this order: durations, max-min fairness, queues, sums, trades between users, 
 names. Those with a solver import numpy when they are first asked.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
 from shunter.errors import PlanError
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.mechanism import Targets
-from typing import Final
-from typing import Literal
-from typing import TYPE_CHECKING
-from typing import get_args
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Targets
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     import numpy as np
+    from numpy.typing import NDArray
 
 
 # Makespan and finish-time fairness (OSDI 2020, section 4.2; Themis, NSDI 2020, section 3).

@@ -15,91 +15,79 @@ shares then stay within a few rounds of their targets, where ratios let them dri
 Deviation: within a turn free GPUs go to waiting jobs at once.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from pydantic import Field
-from pydantic import model_validator
-from shunter.core import EMPTY_PLAN
-from shunter.core import Job
-from shunter.core import Observer
-from shunter.core import Observers
-from shunter.core import Plan
-from shunter.core import Rng
-from shunter.core import View
-from shunter.core.planning import Decentralised
-from shunter.core.planning import Placement
-from shunter.core.planning import RoomMaker
-from shunter.core.planning import at_load
-from shunter.core.planning import note_load
-from shunter.core.planning import sooner
-from shunter.core.speeds import ThroughputTable
-from shunter.errors import ConfigError
-from shunter.errors import PlanError
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptLost
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import GpuType
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelRequested
-from shunter.events import JobHeld
-from shunter.events import JobReleased
-from shunter.events import JobResized
-from shunter.events import JobSubmitted
-from shunter.events import LaunchFailed
-from shunter.events import PlanRejected
-from shunter.events import ProfileSampled
-from shunter.events import QuotaChanged
-from shunter.events import RoundPlanned
-from shunter.events import Sharing
-from shunter.events import TargetsSet
-from shunter.events import WaitReasonChanged
-from shunter.policies.gavel.changes import CarryingOut
-from shunter.policies.gavel.changes import Told
-from shunter.policies.gavel.changes import changes_of
-from shunter.policies.gavel.changes import known_reasons
-from shunter.policies.gavel.changes import pairs_of
-from shunter.policies.gavel.changes import waits_of
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Ledger
-from shunter.policies.gavel.mechanism import Targets
-from shunter.policies.gavel.objectives import Chosen
-from shunter.policies.gavel.objectives import FinishTimes
-from shunter.policies.gavel.objectives import OBJECTIVES
-from shunter.policies.gavel.objectives import ObjectiveName
-from shunter.policies.gavel.objectives import UNSHARED
-from shunter.policies.gavel.requests import EntityBy
-from shunter.policies.gavel.requests import GavelMemory
-from shunter.policies.gavel.requests import Rates
-from shunter.policies.gavel.requests import demands_of
-from shunter.policies.gavel.requests import fractions_of
-from shunter.policies.gavel.requests import gpu_type_of
-from shunter.policies.gavel.requests import is_contended
-from shunter.policies.gavel.requests import room_of
-from shunter.policies.gavel.requests import seconds
-from shunter.policies.gavel.requests import targets_of
-from shunter.policies.gavel.requests import waits_nowhere
-from shunter.policies.gavel.requests import wants
-from shunter.policies.gavel.seating import Candidate
-from shunter.policies.gavel.seating import as_placed
-from shunter.policies.gavel.seating import choose
-from shunter.policies.gavel.seating import cpu_starts
-from shunter.policies.gavel.seating import is_starved
-from shunter.policies.gavel.seating import may_leave
-from shunter.policies.gavel.seating import room_among
-from shunter.policies.gavel.seating import seat_together
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from typing import Annotated
-from typing import Any
-from typing import ClassVar
-from typing import Final
-from typing import Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Final, Literal
 
+from pydantic import Field, model_validator
+
+from shunter.core import EMPTY_PLAN, Job, Observer, Observers, Plan, Rng, View
+from shunter.core.planning import Decentralised, Placement, RoomMaker, at_load, note_load, sooner
+from shunter.core.speeds import ThroughputTable
+from shunter.errors import ConfigError, PlanError
+from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    GpusReleased,
+    GpuType,
+    JobCancelRequested,
+    JobHeld,
+    JobReleased,
+    JobResized,
+    JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    ProfileSampled,
+    QuotaChanged,
+    RoundPlanned,
+    Sharing,
+    TargetsSet,
+    WaitReasonChanged,
+)
+from shunter.policies.gavel.changes import (
+    CarryingOut,
+    Told,
+    changes_of,
+    known_reasons,
+    pairs_of,
+    waits_of,
+)
+from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
+from shunter.policies.gavel.objectives import (
+    OBJECTIVES,
+    UNSHARED,
+    Chosen,
+    FinishTimes,
+    ObjectiveName,
+)
+from shunter.policies.gavel.requests import (
+    EntityBy,
+    GavelMemory,
+    Rates,
+    demands_of,
+    fractions_of,
+    gpu_type_of,
+    is_contended,
+    room_of,
+    seconds,
+    targets_of,
+    waits_nowhere,
+    wants,
+)
+from shunter.policies.gavel.seating import (
+    Candidate,
+    as_placed,
+    choose,
+    cpu_starts,
+    is_starved,
+    may_leave,
+    room_among,
+    seat_together,
+)
+from shunter.policies.params import Duration, PolicyParams
 
 _TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
 

@@ -1,44 +1,27 @@
 """What the policy knows of jobs: measured rates, its memory, and the requests made of both."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.core import ENDING
-from shunter.core import Job
-from shunter.core import SUSPENDING
-from shunter.core import View
-from shunter.core.planning import Packing
-from shunter.core.planning import ProposalMemory
-from shunter.core.planning import RoomMemory
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import Pair
-from shunter.core.speeds import ThroughputTable
-from shunter.events import AllocationChanged
-from shunter.events import DERIVED
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import JobResized
-from shunter.events import Reason
-from shunter.events import Sharing
-from shunter.events import Target
-from shunter.events import TargetsSet
-from shunter.events import Wait
-from shunter.events import fact
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.mechanism import Ledger
-from shunter.policies.gavel.objectives import FinishTimes
-from typing import Any
-from typing import Final
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
+from shunter.core import ENDING, SUSPENDING, Job, View
+from shunter.core.planning import Packing, ProposalMemory, RoomMemory
+from shunter.core.speeds import JobKind, Pair, ThroughputTable
+from shunter.events import (
+    DERIVED,
+    AllocationChanged,
+    GpuType,
+    JobId,
+    JobResized,
+    Reason,
+    Sharing,
+    Target,
+    TargetsSet,
+    Wait,
+    fact,
+)
+from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Ledger
+from shunter.policies.gavel.objectives import FinishTimes
 
 # Rates by GPU type: measured while the job ran (a moving average), else by the table, else unknown.
 # A job measured on some types only, without a table, has their average on the others. Measured

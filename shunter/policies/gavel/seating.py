@@ -3,41 +3,26 @@
 In this order: who runs, where those go that share with nobody, and where those go that share.
 """
 
-from collections.abc import Container
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
-from shunter.core import Band
-from shunter.core import Change
-from shunter.core import ENDING
-from shunter.core import Gpu
-from shunter.core import Job
-from shunter.core import Move
-from shunter.core import Plan
-from shunter.core import Start
-from shunter.core import Suspend
-from shunter.core import View
-from shunter.core import gpus_of
-from shunter.core.planning import Draft
-from shunter.core.planning import Placement
-from shunter.core.planning import divided
-from shunter.events import Allocation
-from shunter.events import Because
-from shunter.events import Demand
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import QueueName
-from shunter.events import Reason
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import fact
-from shunter.policies.gavel.mechanism import Ledger
 
+from shunter.core import ENDING, Band, Change, Gpu, Job, Move, Plan, Start, Suspend, View, gpus_of
+from shunter.core.planning import Draft, Placement, divided
+from shunter.events import (
+    Allocation,
+    Because,
+    Demand,
+    GpuType,
+    JobId,
+    NodeName,
+    QueueName,
+    Reason,
+    Share,
+    Sharing,
+    fact,
+)
+from shunter.policies.gavel.mechanism import Ledger
 
 # Who runs in a turn (OSDI 2020, section 5, algorithm 1, over all types at once): the highest claim
 # is served, and claims in conflict with it are gone. Spare GPUs go to the rest, fastest type first.

@@ -10,74 +10,61 @@ Deviation: OSDI 2020, section 4.3 divides throughput across entities; here it is
 needs no throughputs. `hierarchical` divides throughput.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from pydantic import Field
-from shunter.core import EMPTY_PLAN
-from shunter.core import Job
-from shunter.core import Observers
-from shunter.core import Plan
-from shunter.core import Rng
-from shunter.core import View
-from shunter.core import both
-from shunter.core.planning import Decentralised
-from shunter.core.planning import Placement
-from shunter.core.planning import ProposalMemory
-from shunter.core.planning import RoomMaker
-from shunter.core.planning import RoomMemory
-from shunter.core.planning import at_load
-from shunter.core.planning import sooner
-from shunter.core.ranking import Measure
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.ranking import drift
-from shunter.errors import PlanError
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptLost
-from shunter.events import Because
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import GpuType
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelRequested
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobReleased
-from shunter.events import JobResized
-from shunter.events import JobSubmitted
-from shunter.events import LaunchFailed
-from shunter.events import PlanRejected
-from shunter.events import QuotaChanged
-from shunter.events import Reason
-from shunter.events import RoundPlanned
-from shunter.events import Target
-from shunter.events import Wait
-from shunter.events import WaitReasonChanged
-from shunter.policies.gavel.changes import CarryingOut
-from shunter.policies.gavel.changes import changes_of
-from shunter.policies.gavel.changes import known_reasons
-from shunter.policies.gavel.requests import EntityBy
-from shunter.policies.gavel.requests import gpu_type_of
-from shunter.policies.gavel.requests import wants
-from shunter.policies.gavel.seating import Candidate
-from shunter.policies.gavel.seating import Choice
-from shunter.policies.gavel.seating import Placements
-from shunter.policies.gavel.seating import as_placed
-from shunter.policies.gavel.seating import cpu_starts
-from shunter.policies.gavel.seating import may_leave
-from shunter.policies.gavel.seating import room_among
-from shunter.policies.gavel.seating import seat_together
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from typing import Annotated
-from typing import Any
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
 
+from pydantic import Field
+
+from shunter.core import EMPTY_PLAN, Job, Observers, Plan, Rng, View, both
+from shunter.core.planning import (
+    Decentralised,
+    Placement,
+    ProposalMemory,
+    RoomMaker,
+    RoomMemory,
+    at_load,
+    sooner,
+)
+from shunter.core.ranking import Measure, RankedPolicy, Ranking, drift
+from shunter.errors import PlanError
+from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    Because,
+    GpusReleased,
+    GpuType,
+    JobCancelRequested,
+    JobHeld,
+    JobId,
+    JobReleased,
+    JobResized,
+    JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    QuotaChanged,
+    Reason,
+    RoundPlanned,
+    Target,
+    Wait,
+    WaitReasonChanged,
+)
+from shunter.policies.gavel.changes import CarryingOut, changes_of, known_reasons
+from shunter.policies.gavel.requests import EntityBy, gpu_type_of, wants
+from shunter.policies.gavel.seating import (
+    Candidate,
+    Choice,
+    Placements,
+    as_placed,
+    cpu_starts,
+    may_leave,
+    room_among,
+    seat_together,
+)
+from shunter.policies.params import Duration, PolicyParams
 
 _TOUCHED = (
     *(JobHeld, JobReleased, JobResized, JobCancelRequested),

@@ -3,53 +3,41 @@
 In this order: cells, columns, rows with the two formats, and writing.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import MISSING
-from dataclasses import dataclass
-from dataclasses import fields
-from dataclasses import replace
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from hashlib import blake2b
 from math import inf
 from operator import itemgetter
 from pathlib import Path
-from shunter.core.planning import unfit_for_sizes
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import ThroughputTable
-from shunter.core.speeds import unfit_contract
-from shunter.errors import TraceError
-from shunter.events import Dependency
-from shunter.events import DependsWhen
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import Level
-from shunter.events import QueueName
-from shunter.events import SuspendMode
-from shunter.events import UserName
-from shunter.workloads.formats.format import COUNT_MAX
-from shunter.workloads.formats.format import DelimitedRows
-from shunter.workloads.formats.format import TraceFormat
-from shunter.workloads.formats.format import TraceText
-from shunter.workloads.formats.format import can_read
-from shunter.workloads.formats.format import names_some_of
-from shunter.workloads.formats.format import read_count
-from shunter.workloads.formats.format import read_seconds
-from shunter.workloads.trace import Fault
-from shunter.workloads.trace import Inspection
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import Trace
-from shunter.workloads.trace import TraceJob
-from shunter.workloads.trace import number_fault
-from typing import Final
-from typing import NoReturn
-from typing import TextIO
-import csv
-import json
+from typing import Final, NoReturn, TextIO
 
+from shunter.core.planning import unfit_for_sizes
+from shunter.core.speeds import JobKind, ThroughputTable, unfit_contract
+from shunter.errors import TraceError
+from shunter.events import (
+    Dependency,
+    DependsWhen,
+    JobId,
+    JobSpec,
+    Level,
+    QueueName,
+    SuspendMode,
+    UserName,
+)
+from shunter.workloads.formats.format import (
+    COUNT_MAX,
+    DelimitedRows,
+    TraceFormat,
+    TraceText,
+    can_read,
+    names_some_of,
+    read_count,
+    read_seconds,
+)
+from shunter.workloads.trace import Fault, Inspection, JobEnd, Trace, TraceJob, number_fault
 
 # Cells: reading raises ValueError, and writing and reading again gives the value, bit for bit.
 

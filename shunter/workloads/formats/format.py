@@ -4,31 +4,18 @@ A new format of ours is a module with a `TraceFormat`, and one line in the table
 and Slurm's are imported when their format is asked for.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from datetime import UTC
-from datetime import datetime
-from datetime import timedelta
-from importlib import import_module
-from shunter.core.speeds import ThroughputTable
-from shunter.errors import ConfigError
-from shunter.errors import TraceError
-from shunter.plugins import BROUGHT
-from shunter.plugins import PEERS
-from shunter.plugins import Plugins
-from shunter.plugins import brings
-from shunter.workloads.trace import Fault
-from shunter.workloads.trace import Inspection
-from shunter.workloads.trace import TraceJob
-from shunter.workloads.trace import number_fault
-from typing import Final
 import csv
 import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Final
 
+from shunter.core.speeds import ThroughputTable
+from shunter.errors import ConfigError, TraceError
+from shunter.plugins import BROUGHT, PEERS, Plugins, brings
+from shunter.workloads.trace import Fault, Inspection, TraceJob, number_fault
 
 SECONDS_MAX = 2**31
 """68 years. Later instants are some other unit, and below it floats are exact to a microsecond."""

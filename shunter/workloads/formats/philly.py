@@ -1,31 +1,24 @@
 """Microsoft's philly-traces: the job list of the Sia artifact, and the original job log."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from operator import itemgetter
-from shunter.errors import TraceError
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import QueueName
-from shunter.events import UserName
-from shunter.workloads.formats.canonical import read_length
-from shunter.workloads.formats.canonical import read_positive
-from shunter.workloads.formats.format import DelimitedRows
-from shunter.workloads.formats.format import TraceFormat
-from shunter.workloads.formats.format import TraceText
-from shunter.workloads.formats.format import can_read
-from shunter.workloads.formats.format import instant_us
-from shunter.workloads.formats.format import names_some_of
-from shunter.workloads.formats.format import read_count
-from shunter.workloads.formats.format import read_seconds
-from shunter.workloads.trace import Fault
-from shunter.workloads.trace import Inspection
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from shunter.workloads.trace import number_fault
-from typing import Final
 import json
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Final
 
+from shunter.errors import TraceError
+from shunter.events import JobId, JobSpec, QueueName, UserName
+from shunter.workloads.formats.canonical import read_length, read_positive
+from shunter.workloads.formats.format import (
+    DelimitedRows,
+    TraceFormat,
+    TraceText,
+    can_read,
+    instant_us,
+    names_some_of,
+    read_count,
+    read_seconds,
+)
+from shunter.workloads.trace import Fault, Inspection, JobEnd, TraceJob, number_fault
 
 # The list `timestamp,duration,num_gpus,gpu_time,cluster`: Microsoft's philly-traces (CC-BY-4.0;
 # Jeon et al., USENIX ATC 2019) as filtered for the Sia artifact, 82,247 jobs, not sorted by time.
