@@ -494,7 +494,8 @@ def rejection_in_words(told: Rejection, spec: JobSpec | None, cluster: Cluster |
         cluster: the servers of then, if they are known.
     """
     if not is_short_when_empty(told) or spec is None:
-        numbers = f"it needs {told.needed}, and there are {told.most}" if told.needed else ""
+        needs = gpus_in_words(told.needed)
+        numbers = f"it needs {needs}, and there are {told.most}" if told.needed else ""
         detail = f"({told.detail})" if numbers and told.detail else told.detail
         return " ".join(part for part in (numbers, detail) if part)
     short = told.detail.removeprefix(EVEN_WHEN_EMPTY)
