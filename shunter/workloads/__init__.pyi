@@ -11,6 +11,7 @@ from .factors import (
     FactorFile as FactorFile,
     load_factors as load_factors,
 )
+from .formats import TraceFormat as TraceFormat, TraceText as TraceText
 from .generators import KINDS as KINDS, Choices as Choices, generate_trace as generate_trace
 from .job_statistics import (
     CPUS_PER_GPU as CPUS_PER_GPU,
