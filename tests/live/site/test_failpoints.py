@@ -239,7 +239,7 @@ def marked_points() -> list[str]:
     by tests/live/slurm/crashes/test_pilot_failpoints.py.
     """
     package = Path(shunter.__file__).parent
-    elsewhere = {package / "backends" / "node" / "remote", package / "backends" / "slurm"}
+    elsewhere = {package / "backends" / "node" / "host", package / "backends" / "slurm"}
     assert all(folder.is_dir() for folder in elsewhere)
     paths = [path for path in sorted(package.rglob("*.py")) if not elsewhere & {*path.parents}]
     sources = [path.read_text() for path in paths]
