@@ -1,6 +1,7 @@
 """The facts that a log consists of: the closed list of event kinds, and their fields.
 
-Each group ends with its union, the file with the union of all and the kinds by name.
+Each group ends with its union, the file with the union of all and the kinds by name. They are one
+file of over 1,000 lines because the list is closed: who adds a kind has to see those there are.
 `fact_classes.py` says which are taken from a log, and which follow from others.
 """
 
