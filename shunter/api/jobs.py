@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 from starlette.responses import Response
 
-from shunter.api.job_history import JobHistory, date_or_none, history_of
 from shunter.api.job_rows import Evidence, Present, TurnShares, dated_why, job_row, queue_document
 from shunter.api.request_models import (
     AtQuery,
@@ -20,7 +19,15 @@ from shunter.api.request_models import (
 )
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.services import Services
-from shunter.ask import JOB_STATES, allocation_in_words, job_state, place_of
+from shunter.ask import (
+    JOB_STATES,
+    JobHistory,
+    allocation_in_words,
+    date_or_none,
+    history_of,
+    job_state,
+    place_of,
+)
 from shunter.config import DEFAULT_QUEUE
 from shunter.core import Job, State
 from shunter.daemon import Stamped, no_such_job

@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner
 
-from shunter.api import history_of, queue_document
-from shunter.ask import Verifier, clock
+from shunter.api import queue_document
+from shunter.ask import Verifier, clock, history_of
 from shunter.ask.why import document
 from shunter.cli import app
 from shunter.core.ranking import Ranking
