@@ -163,7 +163,6 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
 async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | None]":
     """Return why a job of a log is where it is; and the date it began, of a live one."""
     from shunter.ask import first_start, origin_of, place_of
-    from shunter.ask.forks import starts_if
     from shunter.ask.why import document, explain
     from shunter.events import JobId
     from shunter.run import rebuild
@@ -175,6 +174,8 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
         found = await explain(reader, JobId(options.job), seq, at_us, rebuild)
         told = document(found)
         if options.counterfactuals:
+            from shunter.ask.forks import starts_if
+
             told["counterfactuals"] = await starts_if(reader, found, rebuild)
         if options.inevitable:
             told["inevitable"] = await _inevitable(reader, found, options)
