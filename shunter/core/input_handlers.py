@@ -34,7 +34,7 @@ from shunter.core.interfaces import (
 )
 from shunter.core.planning import Refused, RoundRules, looked_at
 from shunter.core.reactor import Reactor
-from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
+from shunter.core.state import AT_WORK, ENDING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events import (
     CALLER,
@@ -185,8 +185,7 @@ def suspend_job(core: Core, order: SuspendJob) -> None:
 
 def stays_in_place(job: Job) -> bool:
     """Say whether a job that somebody suspends is to stand still on its GPUs."""
-    works = job.phase is RUNNING or job.phase is LAUNCHING
-    return works and job.spec.suspend_mode is SuspendMode.stop
+    return job.phase in AT_WORK and job.spec.suspend_mode is SuspendMode.stop
 
 
 def release_job(core: Core, order: ReleaseJob) -> None:

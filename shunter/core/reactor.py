@@ -21,10 +21,9 @@ from shunter.core.speeds import (
 )
 from shunter.core.state import (
     ENDING,
-    GRANTED,
     LAUNCHING,
+    PROMISED,
     RUNNING,
-    SUSPENDING,
     FoldResult,
     Job,
     JobPhase,
@@ -737,7 +736,7 @@ class Reactor:
         return [
             AllocationChanged(fact.at_us, job_id, NOTHING, NODE_LOST)
             for job_id, job in self._state.jobs.items()
-            if (job.phase is GRANTED or job.phase is SUSPENDING)
+            if job.phase in PROMISED
             and any(share.node == fact.node for share in job.allocation.shares)
         ]
 

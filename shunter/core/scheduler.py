@@ -26,7 +26,7 @@ from shunter.core.interfaces import (
 )
 from shunter.core.planning import Barrier, Planner, RoundRules, orders_of
 from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
-from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
+from shunter.core.state import AT_WORK, NO_RESULT, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
 from shunter.events import (
@@ -328,7 +328,7 @@ class Scheduler:
         """Change what a job is given, with the order that follows from it."""
         job = self.state.jobs[event.job_id]
         target = event.allocation
-        if (job.phase is RUNNING or job.phase is LAUNCHING) and not job.stays_for(target):
+        if job.phase in AT_WORK and not job.stays_for(target):
             self._effects.append(
                 Migrate(job.job_id, job.attempt, target)
                 if target.shares

@@ -3,7 +3,8 @@
 Only the rules in `core/fold` write to it. Fields marked derived are rebuilt from the others when
 a snapshot is read, so snapshots leave them out.
 
-First places of checkpoints, queues and proposals; then `Job`, `State`, and the digest of it.
+First the phases of a job and the steps between them; then places of checkpoints, queues and
+proposals; then `Job`, `State`, and the digest of it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from shunter.core.cluster import Cluster
 from shunter.core.speeds import (
@@ -27,12 +28,29 @@ from shunter.core.speeds import (
 )
 from shunter.events import (
     DERIVED,
+    JOB_ENDS,
     NOTHING,
     Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
     ChangeKey,
     Demand,
+    Event,
+    GpusReleased,
+    GpusTaken,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
     JobId,
+    JobRetried,
     JobSpec,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
     NodeName,
     Outcome,
     QueueName,
@@ -40,11 +58,92 @@ from shunter.events import (
     Share,
     Sharing,
     Target,
+    TimeLimitReached,
     Wait,
     encode_record,
     fact,
     record,
 )
+
+
+class JobPhase(StrEnum):
+    """Where a job is in its life."""
+
+    waiting = "waiting"  # it was given no GPUs
+    granted = "granted"  # it was given GPUs that others have yet to leave
+    launching = "launching"  # its attempt holds its GPUs and has not started yet
+    running = "running"
+    suspending = "suspending"  # its attempt leaves its GPUs: the job waits then, or goes elsewhere
+    ending = "ending"  # its attempt leaves its GPUs for good
+
+
+# Looking up a member on its enum takes ten times as long as a name of the module (Python 3.11).
+WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
+
+AT_WORK = (LAUNCHING, RUNNING)
+"""Its attempt stays where it is until it is asked to leave."""
+LEAVING = (SUSPENDING, ENDING)
+"""Its attempt has been asked to leave, or has left by itself; its GPUs follow."""
+HOLDS_GPUS = (*AT_WORK, *LEAVING)
+"""An attempt is under way."""
+PROMISED = (GRANTED, SUSPENDING)
+"""What it was given, if anything, it has yet to be launched on."""
+
+
+class Transition(NamedTuple):
+    """A step in the life of a job: from a phase to another, by facts of some kinds.
+
+    None in place of a phase is that the job is not there: not yet, or not any more. `when` says
+    what decides where facts of one kind lead to several phases.
+    """
+
+    before: JobPhase | None
+    after: JobPhase | None
+    kinds: tuple[type[Event], ...]
+    when: str = ""
+
+
+_ASKED = (JobCancelRequested, TimeLimitReached)
+_ENDED = (JobFinished, JobFailed, JobCancelled)
+_AT_ONCE = "outcomes take no time"
+TRANSITIONS = (
+    Transition(None, WAITING, (JobSubmitted,)),
+    Transition(WAITING, LAUNCHING, (AllocationChanged,), "the GPUs are free"),
+    Transition(WAITING, GRANTED, (AllocationChanged,), "others have yet to leave the GPUs"),
+    Transition(WAITING, RUNNING, (AllocationChanged,), _AT_ONCE),
+    Transition(WAITING, None, JOB_ENDS),
+    Transition(
+        *(GRANTED, LAUNCHING),
+        (GpusReleased, AttemptLost, LaunchFailed, AllocationLearned, GpusTaken, *_ENDED),
+        "the last of the others has left",
+    ),
+    Transition(GRANTED, LAUNCHING, (AllocationChanged,), "it is given others, which are free"),
+    Transition(GRANTED, WAITING, (AllocationChanged,), "it is given none any more"),
+    Transition(GRANTED, None, (JobFailed, JobCancelled)),
+    Transition(LAUNCHING, RUNNING, (AttemptStarted,)),
+    Transition(LAUNCHING, WAITING, (LaunchFailed, AttemptLost)),
+    Transition(LAUNCHING, SUSPENDING, (AllocationChanged,)),
+    Transition(LAUNCHING, ENDING, (AttemptEnded, *_ASKED)),
+    Transition(RUNNING, SUSPENDING, (AllocationChanged,)),
+    Transition(RUNNING, SUSPENDING, (JobSuspended,), "it leaves by itself"),
+    Transition(RUNNING, WAITING, (AttemptLost, LaunchFailed)),
+    Transition(RUNNING, WAITING, (AllocationChanged,), _AT_ONCE),
+    Transition(RUNNING, ENDING, (AttemptEnded, *_ASKED)),
+    Transition(RUNNING, None, _ENDED, _AT_ONCE),
+    Transition(SUSPENDING, WAITING, (GpusReleased, AttemptLost, LaunchFailed)),
+    Transition(SUSPENDING, LAUNCHING, (GpusReleased,), "it moves, and its new GPUs are free"),
+    Transition(SUSPENDING, GRANTED, (GpusReleased,), "it moves, and others are on its new GPUs"),
+    Transition(SUSPENDING, ENDING, (AttemptEnded, *_ASKED)),
+    Transition(ENDING, WAITING, (JobRetried, AttemptLost, LaunchFailed)),
+    Transition(ENDING, None, _ENDED),
+)
+"""All steps there are; `docs/explanation/job-life.md` draws them. Facts may also change nothing."""
+
+NEXT = {
+    phase: (phase, *dict.fromkeys(step.after for step in TRANSITIONS if step.before is phase))
+    for phase in JobPhase
+}
+"""The phases in which a job may be after one more step."""
 
 NEVER_US = 1 << 62
 """An instant after all others."""
@@ -185,21 +284,6 @@ _demanding = attrgetter(
     *("gpus", "cpus_milli", "memory_mb", "gpu_types", "shapes", "max_level", "min_speed"),
     *("tolerance", "shape_tolerance", "interference"),
 )
-
-
-class JobPhase(StrEnum):
-    """Where a job is in its life. See docs/explanation/job-life.md for the diagram."""
-
-    waiting = "waiting"
-    granted = "granted"
-    launching = "launching"
-    running = "running"
-    suspending = "suspending"
-    ending = "ending"
-
-
-# Looking up a member on its enum takes ten times as long as a name of the module (Python 3.11).
-WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
 
 
 @record
@@ -377,8 +461,7 @@ class Job:
         """Say whether it works on these GPUs already, and is only to share them."""
         if target.sharing is not _PACKED or self.allocation.sharing is not _EXCLUSIVE:
             return False
-        works = self.phase is RUNNING or self.phase is LAUNCHING
-        return works and self.allocation.shares == target.shares
+        return self.phase in AT_WORK and self.allocation.shares == target.shares
 
     @property
     def is_of_one_size(self) -> bool:

@@ -1,4 +1,4 @@
-"""The table in docs/explanation/job-life.md, held against every event of the kept runs."""
+"""docs/explanation/job-life.md and `TRANSITIONS`, held against every event of the kept runs."""
 
 import asyncio
 from collections import Counter
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from docs.job_life_page import page
 from shunter.ask import fold_events
-from shunter.core import Job, JobPhase, State
+from shunter.core import TRANSITIONS, Job, JobPhase, State
 from shunter.events import Event
 from shunter.events.log import import_jsonl, open_log, read_log
 from tests.replay.golden_runs import FOLDER, RUNS
@@ -58,6 +59,28 @@ def test_jobs_have_set_what_their_phase_says(name: str) -> None:
             if how != "any" and is_set(job, field) != (how == "set")
         ]
         assert not wrong
+
+
+def test_the_page_draws_the_transitions() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m docs.job_life_page"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_jobs_take_no_other_step(name: str) -> None:
+    state, known = (
+        State(),
+        {(step.before, step.after, k) for step in TRANSITIONS for k in step.kinds},
+    )
+    for event in events_of(name):
+        before = {job_id: job.phase for job_id, job in state.jobs.items()}
+        fold_events(state, [event])
+        after = {job_id: job.phase for job_id, job in state.jobs.items()}
+        steps = {
+            (before.get(job_id), after.get(job_id))
+            for job_id in {**before, **after}
+            if before.get(job_id) is not after.get(job_id)
+        }
+        assert {(*step, type(event)) for step in steps} <= known
 
 
 def test_the_kept_runs_go_through_every_phase() -> None:

@@ -11,10 +11,11 @@ from shunter.core.speeds import NO_PACE, KnownVerdict, MeasuredPlacement, bounde
 from shunter.core.state import (
     GRANTED,
     LAUNCHING,
-    RUNNING,
+    NEXT,
     WAITING,
     FoldResult,
     Job,
+    JobPhase,
     Place,
     State,
     worked_us,
@@ -469,6 +470,17 @@ def attempt_of(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
     return job
 
 
+def enter(job: Job, phase: JobPhase) -> None:
+    """Move a job to another phase, or leave it in its own.
+
+    Raises:
+        IllegalEventError: there is no such step in the life of a job (`TRANSITIONS`).
+    """
+    if phase not in NEXT[job.phase]:
+        raise IllegalEventError(f"job {job.job_id} cannot be {phase}: it is {job.phase}")
+    job.phase = phase
+
+
 def launch(state: State, job: Job, at_us: int) -> None:
     """Begin an attempt on the decided GPUs: from here on the job holds them.
 
@@ -481,13 +493,13 @@ def launch(state: State, job: Job, at_us: int) -> None:
 
 def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
     """Note that an attempt holds its GPUs from now on."""
+    enter(job, LAUNCHING)
     job.attempt += 1
     job.held = job.allocation
     job.pace = NO_PACE
     job.gpus = gpus
     job.since_us = at_us
     job.waiting_since_us = job.left_for = None
-    job.phase = LAUNCHING
     if job.checkpoints:
         job.out_of_reach = out_of_reach(job, state.cluster)
     if job.first_start_us is None:
@@ -496,7 +508,6 @@ def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
 
 def start_work(job: Job, at_us: int, speed: float) -> None:
     """Begin to make progress."""
-    job.phase = RUNNING
     job.working_since_us = at_us
     job.speed = speed
 
@@ -589,7 +600,7 @@ def withdraw(state: State, job: Job, at_us: int) -> None:
 
 def back_to_queue(job: Job, at_us: int) -> None:
     """Let a job that holds nothing wait again."""
-    job.phase = WAITING
+    enter(job, WAITING)
     job.waiting_since_us = at_us
 
 

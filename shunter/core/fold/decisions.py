@@ -6,6 +6,7 @@ from shunter.core.fold.attempts import (
     back_to_queue,
     begin,
     decide,
+    enter,
     hold,
     job_of,
     launch,
@@ -23,8 +24,8 @@ from shunter.core.fold.attempts import (
 )
 from shunter.core.speeds import KnownVerdict, Trial
 from shunter.core.state import (
+    AT_WORK,
     GRANTED,
-    LAUNCHING,
     RUNNING,
     SUSPENDING,
     WAITING,
@@ -144,12 +145,12 @@ def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | N
         return _change_at_once(state, job, event)
     _decide(state, job, target, event.at_us)
     if job.since_us is not None:
-        job.phase = SUSPENDING
+        enter(job, SUSPENDING)
     elif target.shares:
         return _enter(state, job, event)
     else:
         state.granted.pop(job.job_id, None)
-        job.phase = WAITING
+        enter(job, WAITING)
     return None
 
 
@@ -246,7 +247,7 @@ def _count_leaving(job: Job, event: AllocationChanged) -> None:
     preemption counts until the job ends before it has left.
     """
     target = event.allocation
-    if job.phase is RUNNING or job.phase is LAUNCHING:
+    if job.phase in AT_WORK:
         if target.shares:
             is_as_large = target.gpus == job.allocation.gpus
             job.migrations += is_as_large and not target.is_on_gpus_of(job.allocation)
@@ -293,6 +294,7 @@ def _change_at_once(state: State, job: Job, event: AllocationChanged) -> FoldRes
         state.cluster.occupy(target.shares)
     state.queues[job.spec.queue].gpus += gpus
     begin(state, job, event.at_us, gpus)
+    enter(job, RUNNING)
     start_work(job, event.at_us, 1.0)
     return FoldResult((job,))
 
@@ -323,7 +325,7 @@ def _enter(state: State, job: Job, event: AllocationChanged) -> FoldResult | Non
         state.granted.pop(job.job_id, None)
         launch(state, job, event.at_us)
         return FoldResult((job,))
-    job.phase = GRANTED
+    enter(job, GRANTED)
     state.granted[job.job_id] = None
     return None
 

@@ -8,6 +8,7 @@ from shunter.core.fold.attempts import (
     checkpoints_after_move,
     checkpoints_at_start,
     drop_checkpoints,
+    enter,
     fall_back,
     hold_anew,
     job_of,
@@ -30,6 +31,7 @@ from shunter.core.state import (
     ENDING,
     GRANTED,
     LAUNCHING,
+    LEAVING,
     RUNNING,
     SUSPENDING,
     FoldResult,
@@ -139,8 +141,7 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
                 f"{event.at_us}, and began at {event.started_us}, expected before"
             )
         began_us = max(event.started_us, job.since_us or 0)
-    phase = job.phase
-    if phase is RUNNING or job.working_since_us is not None:
+    if job.phase is RUNNING or job.working_since_us is not None:
         raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
     job.launches_failed = job.notes = 0
     job.notes_on = ()
@@ -150,8 +151,8 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
     start_work(job, began_us, 0.0 if job.awaits_turn else event.speed)
     if state.has_live_turns:
         measure_neighbours(state, job, event.at_us)
-    if phase is not LAUNCHING:
-        job.phase = phase
+    if job.phase is LAUNCHING:  # else it was asked to leave meanwhile
+        enter(job, RUNNING)
     counts_from_us = began_us + (_start_up_us(job) if event.may_tell_training else 0)
     if counts_from_us != job.since_us:
         job.counts_from_us = counts_from_us
@@ -273,7 +274,7 @@ def job_suspended(state: State, event: JobSuspended) -> None:
     """Stop the job's progress; its GPUs follow with GpusReleased."""
     job = attempt_of(state, event.job_id, event.attempt, "JobSuspended")
     if job.phase is RUNNING:
-        job.phase = SUSPENDING  # it left by itself, to be resumed later
+        enter(job, SUSPENDING)  # it left by itself, to be resumed later
         withdraw(state, job, event.at_us)
     stop_work(job, event.at_us, event.lost_us)
     _leave_turns(state, job, event.at_us)
@@ -292,7 +293,7 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
         job.failures += 1
     _note_early_failure(job, event)
-    job.phase = ENDING
+    enter(job, ENDING)
     job.exit_code = event.exit_code
 
 
@@ -328,7 +329,7 @@ def gpus_released(state: State, event: GpusReleased) -> FoldResult:
     """Let go of the GPUs; a job that moves is launched once its new ones are free."""
     job = attempt_of(state, event.job_id, event.attempt, "GpusReleased")
     ends = job.phase is ENDING
-    if job.phase not in (SUSPENDING, ENDING):
+    if job.phase not in LEAVING:
         raise IllegalEventError(f"GPUs of job {event.job_id} were released while {job.phase}")
     stop_work(job, event.at_us)
     launched = let_go(state, job, event.at_us)
@@ -339,7 +340,7 @@ def gpus_released(state: State, event: GpusReleased) -> FoldResult:
         return FoldResult((*launched, job))
     back_to_queue(job, event.at_us)
     if job.allocation.shares:
-        job.phase = GRANTED
+        enter(job, GRANTED)
         state.granted[job.job_id] = None
     return FoldResult(launched)
 
@@ -396,10 +397,8 @@ def _take_turn(state: State, job: Job, mask: int, speed: float, at_us: int) -> N
 
 def _change_speed(job: Job, speed: float, at_us: int) -> None:
     """Count work at the old speed up to now, and at another one from now on."""
-    phase = job.phase
     stop_work(job, at_us)
     start_work(job, at_us, speed)
-    job.phase = phase  # one that is to leave is not running again by that
 
 
 def _start_up_us(job: Job) -> int:

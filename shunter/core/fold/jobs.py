@@ -4,6 +4,7 @@ from shunter.core.fold.attempts import (
     attempt_of,
     backoff_us,
     depart,
+    enter,
     fall_back,
     is_met,
     job_of,
@@ -170,7 +171,7 @@ def _end(job: Job, cause: str) -> None:
     if job.since_us is not None:
         if job.phase is SUSPENDING:
             was_not_preempted(job)
-        job.phase = ENDING
+        enter(job, ENDING)
 
 
 def _wait_for_others(state: State, job: Job, ended: tuple[tuple[JobId, Outcome], ...]) -> None:

@@ -15,10 +15,11 @@ from shunter.core.fold.attempts import (
     withdraw,
 )
 from shunter.core.state import (
+    AT_WORK,
     ENDING,
-    GRANTED,
+    HOLDS_GPUS,
     LAUNCHING,
-    RUNNING,
+    PROMISED,
     SUSPENDING,
     FoldResult,
     Job,
@@ -83,7 +84,7 @@ def move_to(state: State, job: Job, found: Allocation, at_us: int) -> FoldResult
             continue
         if _has_begun(other) and _overlaps(other.held, lost):
             _hold(state, other, _without(other.held, lost), at_us)
-        is_booked = not leaves or other.phase is RUNNING or other.phase is LAUNCHING
+        is_booked = not leaves or other.phase in AT_WORK
         if is_booked and _gives_way(state, other, lost, given_up, at_us):
             displaced.append(other)
     if leaves:
@@ -222,14 +223,14 @@ def _has_begun(job: Job) -> bool:
     """Say whether what a job holds is where it has started, as far as anybody knows."""
     if job.phase is LAUNCHING:
         return job.learned == job.attempt
-    return job.phase is RUNNING or job.phase is SUSPENDING or job.phase is ENDING
+    return job.phase in HOLDS_GPUS
 
 
 def _is_to_start(job: Job) -> bool:
     """Say whether what is booked for a job is where it has yet to start."""
     if job.phase is LAUNCHING:
         return not _has_begun(job)
-    return job.phase is GRANTED or job.phase is SUSPENDING
+    return job.phase in PROMISED
 
 
 def _affordable(state: State, found: Allocation) -> Allocation:

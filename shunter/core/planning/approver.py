@@ -18,7 +18,7 @@ from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import is_within
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.speeds import level_of
-from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
+from shunter.core.state import AT_WORK, ENDING, RUNNING, Job, State
 from shunter.core.view import Guards
 from shunter.events import (
     CALLER,
@@ -361,9 +361,8 @@ class Check:
 
     def _may_be_promised_others(self, job: Job, change: Change) -> bool:
         """Say whether a job that waits for its GPUs may wait for others instead."""
-        waits = job.phase is not RUNNING and job.phase is not LAUNCHING
         goes_on = type(change) is Move or type(change) is Resize
-        return waits and goes_on and not self.guards.guarded_by(job, self.now_us)
+        return job.phase not in AT_WORK and goes_on and not self.guards.guarded_by(job, self.now_us)
 
     def take(self, job: Job, target: Allocation, demand: Demand) -> Refusal | None:
         """Check an allocation against what is left and a demand, and take it."""
