@@ -20,6 +20,7 @@ from .cluster import (
 )
 from .input_handlers import stays_in_place as stays_in_place
 from .interfaces import (
+    REPLAN_AFTER as REPLAN_AFTER,
     AnyPolicy as AnyPolicy,
     AttemptExited as AttemptExited,
     Backend as Backend,
@@ -142,6 +143,7 @@ from .state import (
     admitted_wait as admitted_wait,
     proposal_wait_of as proposal_wait_of,
     rejected_wait as rejected_wait,
+    sooner as sooner,
     state_digest as state_digest,
     steps_in as steps_in,
     time_for_us as time_for_us,

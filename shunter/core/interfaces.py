@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from shunter.core.plan import Plan
 from shunter.core.view import View
 from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
     Allocation,
     AllocationLearned,
     AttemptLost,
@@ -20,10 +22,15 @@ from shunter.events import (
     GpuQuarantined,
     GpusReleased,
     GpusTaken,
+    JobCancelRequested,
     JobContinued,
+    JobHeld,
     JobId,
+    JobReleased,
+    JobResized,
     JobSpec,
     JobStopped,
+    JobSubmitted,
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
@@ -31,7 +38,9 @@ from shunter.events import (
     NodeName,
     NodeReachable,
     NodeUnreachable,
+    PlanRejected,
     ProfileSampled,
+    QuotaChanged,
     ReshapeRefused,
     SegmentSealed,
     SolvedFact,
@@ -424,6 +433,12 @@ Effect: TypeAlias = (
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]
 Observers = Mapping[type[Event], Observer]
+
+REPLAN_AFTER = (
+    *(JobSubmitted, JobHeld, JobReleased, JobResized, JobCancelRequested, QuotaChanged),
+    *(GpusReleased, LaunchFailed, AttemptLost, PlanRejected, *CLUSTER_CHANGES, *JOB_ENDS),
+)
+"""The kinds after which another plan may be due: who wants GPUs, or what GPUs there are."""
 
 
 def both(first: Observers, second: Observers) -> Observers:

@@ -149,6 +149,13 @@ NEVER_US = 1 << 62
 """An instant after all others."""
 
 
+def sooner(one_us: int | None, other_us: int | None) -> int | None:
+    """Return the earlier of two instants; None: never."""
+    if one_us is None or other_us is None:
+        return other_us if one_us is None else one_us
+    return min(one_us, other_us)
+
+
 @fact
 class Place:
     """The servers with an attempt's checkpoints, by rank, and the last step it told."""

@@ -11,9 +11,9 @@ student research competition 2017).
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from shunter.core.interfaces import AnyPolicy, Observer, Observers, Rng
+from shunter.core.interfaces import Observer, Observers, Rng
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reservation, Start, Suspend
 from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
 from shunter.core.planning.placement import Placement
@@ -85,14 +85,6 @@ class Decentralised:
         """Return when a job proposes again that was rejected so many times in a row."""
         rng = RandomStream(seed, "proposal", job.ordinal, rejected)
         return now_us + _jittered_us(rejected, self.retry_us, self.retry_most_us, rng)
-
-
-@runtime_checkable
-class CanPropose(Protocol):
-    """A policy that lets job schedulers propose what its plans start."""
-
-    def with_scheme(self, scheme: Decentralised) -> AnyPolicy:
-        """Return the policy with job schedulers that propose so."""
 
 
 # Stale views are made on a draft by undoing the latest changes, so they cost what changed. Only who

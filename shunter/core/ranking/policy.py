@@ -6,7 +6,7 @@ come the events a ranking listens to, what holds back each class, and EASY backf
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import merge
 from typing import Any, NamedTuple, TypeVar
@@ -15,20 +15,12 @@ from shunter.core.interfaces import Observer, Observers, Rng, both
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Reservation, Start, Suspend
 from shunter.core.planning import (
     MAKES_ROOM,
-    Decentralised,
     Draft,
+    Extended,
     Placement,
-    ProposalMemory,
-    RoomMaker,
-    RoomMemory,
     at_load,
-    decentralised_plan,
-    earliest,
     note_load,
-    proposal_observers,
-    sooner,
     untangled,
-    with_room_observers,
     without_proposed,
 )
 from shunter.core.ranking.ranking import (
@@ -454,29 +446,17 @@ YEAR_US = 365 * 24 * 3_600_000_000
 
 
 @dataclass(frozen=True)
-class RankedPolicy:
+class RankedPolicy(Extended):
     """Runs jobs in the order of an index, placed by a strategy.
 
     `default_limit_us` is what a job without a declared limit counts as for EASY reservations. With
-    a `sizing`, jobs are given CPUs and memory; without one, what they ask for themselves. With a
-    `scheme`, job schedulers propose where the jobs go that the order lets start. `room` moves
-    running jobs for gangs that wait for a place.
+    a `sizing`, jobs are given CPUs and memory; without one, what they ask for themselves.
     """
 
     index: Index
     placement: Placement
     default_limit_us: int = YEAR_US
     sizing: Sizing | None = None
-    scheme: Decentralised | None = None
-    room: RoomMaker | None = None
-
-    def with_room(self, room: RoomMaker) -> "RankedPolicy":
-        """Return the policy with a maker of room."""
-        return replace(self, room=room)
-
-    def with_scheme(self, scheme: Decentralised) -> "RankedPolicy":
-        """Return the policy with job schedulers that propose."""
-        return replace(self, scheme=scheme)
 
     @property
     def name(self) -> str:
@@ -500,11 +480,8 @@ class RankedPolicy:
         ranking.set_quotas(view.queues)
         ranking.remember(view.class_waits)
         if self.sizing is not None:
-            ranking.sizes = SizeBook.of(view, start_small=self.scheme is not None)
-        if self.scheme is not None:
-            ranking.proposals = ProposalMemory.of(self.scheme, view)
-        if self.room is not None:
-            ranking.room = RoomMemory.of(view, self.room.every_us)
+            ranking.sizes = SizeBook.of(view, start_small=self.extensions.scheme is not None)
+        self.extensions.start(ranking, view)
         for job in view.jobs.values():
             ranking.sync(job, ranks, view)
             if ranking.classed is None and job.must_consolidate and job.phase is WAITING:
@@ -515,10 +492,7 @@ class RankedPolicy:
         """Keep the ranking up to date with everything that happens to jobs and servers."""
         ranks = self._ranks(memory)
         own = {**listeners(memory, self.index, ranks), **self._samples(memory, ranks)}
-        observers = with_room_observers(own, self.room, memory.room)
-        if self.scheme is None or memory.proposals is None:
-            return observers
-        return both(observers, proposal_observers(memory.proposals, self.scheme))
+        return self.extensions.observers(own, memory)
 
     def _samples(self, memory: Ranking, ranks: Ranks) -> Observers:
         """Hear of samples if the placement learns from them, or an oracle must."""
@@ -532,14 +506,8 @@ class RankedPolicy:
             memory.replan_needed = True
 
         learns = memory.classed.observer(memory.sync, ranks, moved)
-        if estimates is None:
-            return {ProfileSampled: learns}
-
-        def both(event: ProfileSampled, view: View) -> None:
-            learns(event, view)
-            estimates(event, view)
-
-        return {ProfileSampled: both}
+        learning: Observers = {ProfileSampled: learns}
+        return learning if estimates is None else both(learning, {ProfileSampled: estimates})
 
     def advance(self, memory: Ranking, view: View) -> None:
         """Re-rank jobs whose rank has changed by itself; see how loaded pools are."""
@@ -565,8 +533,7 @@ class RankedPolicy:
             return None
         if memory.replan_at_once:
             return 0
-        changes_us = earliest(memory.next_change(), memory.room)
-        return sooner(changes_us, None if memory.proposals is None else memory.proposals.next_us())
+        return self.extensions.wakes_us(memory.next_change(), memory)
 
     def settled(self, memory: Ranking) -> bool:
         """Say whether nothing happened since the last plan, or nobody minds."""
@@ -578,10 +545,9 @@ class RankedPolicy:
     def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
         """Pick, place, and say why; or let job schedulers propose where."""
         plan, guarantees = self._unsized(memory, view)
-        scheme, proposing = self.scheme, memory.proposals
-        if scheme is not None and proposing is not None:
+        if memory.proposals is not None:
             placement = at_load(self.placement, memory.packing)
-            plan = decentralised_plan(plan, scheme, proposing, view, placement, rng, guarantees)
+            plan = self.extensions.proposed(plan, memory, view, placement, rng, guarantees)
         if guarantees is None:
             return plan
         given = self._sizing_input(plan, guarantees, memory, view)
@@ -597,14 +563,15 @@ class RankedPolicy:
             drafted = self._drafted(memory, view, draft)
             placed = drafted.sought(memory, view)
         plan, guarantees = self._planned(drafted, placed, memory, view), drafted.guarantees
-        if self.room is None:
+        if memory.places is None:
             return plan, guarantees
         held = memory.held_back(plan)
         # Where nobody overtakes the head, who stands behind it has its turn in the next plan.
         held = held if self.index.misfit is Misfit.skipped else held[:1]
         gangs = [view.jobs[job_id] for job_id in held]
         placement = at_load(self.placement, memory.packing)
-        return self.room.after(plan, view, placement, gangs, guarantees), guarantees
+        made = self.extensions.with_room_made(plan, memory, view, placement, gangs, guarantees)
+        return made, guarantees
 
     def _planned(
         self,
@@ -687,7 +654,7 @@ class RankedPolicy:
         plan, guarantees = self._unsized(memory, view)
         if guarantees is None:
             return None
-        if self.scheme is not None:  # where the others start, the approver says
+        if self.extensions.scheme is not None:  # where the others start, the approver says
             plan = without_proposed(plan)
         return find(self._sizing_input(plan, guarantees, memory, view))
 

@@ -113,9 +113,8 @@ class IdleServers:
             **dict.fromkeys((AllocationChanged, JobReshaped), given),
             JobSubmitted: submitted,
             AttemptStarted: started,
-            JobResized: resized,
         }
-        return both(others, own)
+        return {**both(others, own), JobResized: resized}
 
     def wake_at(self, after_us: int) -> int | None:
         """Return when GPUs have been idle for long enough, or a guard ends.

@@ -13,7 +13,19 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
-from shunter.core import Change, Job, Judge, Observers, Plan, Rehome, Rng, Start, Try, View
+from shunter.core import (
+    REPLAN_AFTER,
+    Change,
+    Job,
+    Judge,
+    Observers,
+    Plan,
+    Rehome,
+    Rng,
+    Start,
+    Try,
+    View,
+)
 from shunter.core.planning import (
     Draft,
     Placement,
@@ -26,28 +38,16 @@ from shunter.core.planning import (
 from shunter.core.ranking import Measure
 from shunter.errors import ConfigError
 from shunter.events import (
-    CLUSTER_CHANGES,
-    JOB_ENDS,
     MILLION,
     Allocation,
     AllocationChanged,
-    AttemptLost,
     AttemptStarted,
     Because,
     ChangeKey,
-    GpusReleased,
     GpuType,
-    JobCancelRequested,
-    JobHeld,
     JobId,
-    JobReleased,
     JobReshaped,
-    JobResized,
-    JobSubmitted,
-    LaunchFailed,
     NodeName,
-    PlanRejected,
-    QuotaChanged,
     Reason,
     RoundPlanned,
     SpeedChanged,
@@ -367,11 +367,6 @@ class PlacingParams(PolicyParams):
 RULES = {1: "own_affinity", 2: "new_affinity", 3: "any_free", 4: "in_turns"}
 """What decided where a job goes, by the number of the rule of reactive placement."""
 
-_TOUCHING = (
-    *(JobSubmitted, JobHeld, JobReleased, JobCancelRequested, QuotaChanged),
-    *(GpusReleased, LaunchFailed, AttemptLost, PlanRejected),
-)
-
 
 @dataclass
 class Memory:
@@ -429,14 +424,11 @@ class GandivaPolicy:
             if event.can_move and any(_has_free(view, share.node) for share in event.shares):
                 memory.stale = True
 
-        kinds: tuple[type, ...] = (*_TOUCHING, *CLUSTER_CHANGES, *JOB_ENDS)
-        told: dict[Any, Any] = dict.fromkeys(kinds, touched)
+        told: dict[Any, Any] = dict.fromkeys(REPLAN_AFTER, touched)
         told |= {AllocationChanged: given, RoundPlanned: planned, TurnStarted: turned}
         if self._packing is not None or self._migrations is not None:
             told |= self._trial_observers(memory)
-        if self._params.grow_after is None:
-            return {**told, JobResized: touched}
-        return memory.idle.beside(told, touched)
+        return told if self._params.grow_after is None else memory.idle.beside(told, touched)
 
     def _trial_observers(self, memory: Memory) -> Observers:
         """Follow what is tried, and who makes no progress beside others."""

@@ -21,40 +21,24 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
-from shunter.core import EMPTY_PLAN, Job, Observer, Observers, Plan, Rng, View
-from shunter.core.planning import Decentralised, Placement, RoomMaker, at_load, note_load, sooner
+from shunter.core import EMPTY_PLAN, REPLAN_AFTER, Job, Observer, Observers, Plan, Rng, View, sooner
+from shunter.core.planning import Extended, Placement, at_load, note_load
 from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError, PlanError
 from shunter.events import (
-    CLUSTER_CHANGES,
     JOB_ENDS,
     AllocationChanged,
     AllocationLearned,
-    AttemptLost,
-    GpusReleased,
     GpuType,
-    JobCancelRequested,
-    JobHeld,
-    JobReleased,
     JobResized,
-    JobSubmitted,
-    LaunchFailed,
     PlanRejected,
     ProfileSampled,
-    QuotaChanged,
     RoundPlanned,
     Sharing,
     TargetsSet,
     WaitReasonChanged,
 )
-from shunter.policies.gavel.changes import (
-    CarryingOut,
-    Told,
-    changes_of,
-    known_reasons,
-    pairs_of,
-    waits_of,
-)
+from shunter.policies.gavel.changes import Told, changes_of, known_reasons, pairs_of, waits_of
 from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
 from shunter.policies.gavel.objectives import (
     OBJECTIVES,
@@ -79,6 +63,7 @@ from shunter.policies.gavel.requests import (
 )
 from shunter.policies.gavel.seating import (
     Candidate,
+    Gathered,
     as_placed,
     choose,
     cpu_starts,
@@ -88,8 +73,6 @@ from shunter.policies.gavel.seating import (
     seat_together,
 )
 from shunter.policies.params import Duration, PolicyParams
-
-_TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +89,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class GavelPolicy:
+class GavelPolicy(Extended):
     """Follows the targets of an objective.
 
     `needs_prices` are GPU types that must have a price, if any must.
@@ -125,15 +108,6 @@ class GavelPolicy:
     remembers: bool = True
     estimates: bool = False
     said: str = field(default="", compare=False)
-    carrying: CarryingOut = field(default_factory=CarryingOut)
-
-    def with_room(self, room: RoomMaker) -> "GavelPolicy":
-        """Return the policy with a maker of room."""
-        return replace(self, carrying=self.carrying.with_room(room))
-
-    def with_scheme(self, scheme: Decentralised) -> "GavelPolicy":
-        """Return the policy with job schedulers that propose."""
-        return replace(self, carrying=self.carrying.with_scheme(scheme))
 
     def knowing(self, table: ThroughputTable) -> "GavelPolicy":
         """Return the policy with a table of throughputs, its gaps filled if it estimates."""
@@ -175,7 +149,7 @@ class GavelPolicy:
             memory.know_pairs(fractions_of(view.targets))
             memory.ledger.reset(fractions_of(view.targets), seconds(view.now_us))
             memory.changed = memory.ledger.is_dirty = True
-        self.carrying.start(memory, view)
+        self.extensions.start(memory, view)
         return memory
 
     def observers(self, memory: GavelMemory) -> Observers:
@@ -201,14 +175,13 @@ class GavelPolicy:
         def waits(event: WaitReasonChanged, view: View) -> None:
             memory.told[event.job_id] = event.wait.reason
 
-        touched = (*_TOUCHED, *CLUSTER_CHANGES, JobSubmitted, QuotaChanged)
-        told: dict[Any, Any] = dict.fromkeys(touched, changed)
+        told: dict[Any, Any] = dict.fromkeys(REPLAN_AFTER, changed)
         told.update(dict.fromkeys(JOB_ENDS, memory.ended) | {JobResized: memory.resized})
         told.update({AllocationChanged: memory.moved, AllocationLearned: learned})
         told[ProfileSampled] = _sampled(memory, self._rates)
         told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
         told[WaitReasonChanged] = waits
-        return self.carrying.observers(told, memory)
+        return self.extensions.observers(told, memory)
 
     def advance(self, memory: GavelMemory, view: View) -> None:
         """Count time, learn who wants GPUs, and see whether new targets are due."""
@@ -246,7 +219,9 @@ class GavelPolicy:
         """Choose, seat, and say why; or let job schedulers propose where."""
         placement = at_load(self.placement, memory.packing)
         plan = self._centrally(memory, view, placement)
-        return self.carrying.plan(plan, memory, view, placement, rng)
+        plan = self.extensions.with_room_made(plan, memory, view, placement)
+        needs = Gathered(placement, view)
+        return self.extensions.proposed(plan, memory, view, placement, rng, needs)
 
     def _centrally(self, memory: GavelMemory, view: View, placement: Placement) -> Plan:
         """Choose and seat; say why."""
@@ -256,7 +231,7 @@ class GavelPolicy:
         told = Told(seats, choice, memory.ledger, pairs_of(memory.ledger))
         changes = changes_of(seats, told, candidates, view)
         changes = (*changes, *cpu_starts(placement, view, changes))
-        if self.carrying.scheme is not None:
+        if self.extensions.scheme is not None:
             changes = as_placed(changes, seats)
         known = known_reasons(view, memory.told)
         waits = (
@@ -271,7 +246,7 @@ class GavelPolicy:
         Where job schedulers propose, also when one of them does.
         """
         turn_us = (memory.turn + 1) * self.timing.turn_us if memory.contended else None
-        ends_us = self.carrying.wakes_us(turn_us, memory)
+        ends_us = self.extensions.wakes_us(turn_us, memory)
         most_us = self.timing.most_us
         if not most_us or memory.asked_us is None or not memory.ledger.received_s:
             return ends_us
