@@ -62,7 +62,6 @@ from .placement import (
     is_within as is_within,
     lowest_bits as lowest_bits,
     note_load as note_load,
-    pick_emptiest as pick_emptiest,
     pick_gpus as pick_gpus,
     place as place,
 )
