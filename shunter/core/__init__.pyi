@@ -17,6 +17,7 @@ from .cluster import (
     Server as Server,
     UsableGpus as UsableGpus,
     gpus_of as gpus_of,
+    lowest_bits as lowest_bits,
 )
 from .input_handlers import stays_in_place as stays_in_place
 from .interfaces import (

@@ -450,6 +450,18 @@ def gpus_of(share: Share) -> list[Gpu]:
     return found
 
 
+def lowest_bits(mask: int, count: int) -> int:
+    """Return the `count` lowest bits set in a mask that has at least so many."""
+    if count == 1:
+        return mask & -mask
+    if mask.bit_count() == count:
+        return mask
+    rest = mask
+    for _ in range(count):
+        rest &= rest - 1
+    return mask ^ rest
+
+
 @dataclass(slots=True)
 class Tenants:
     """The tenants of each shared GPU, and how many are beyond one a GPU at once.

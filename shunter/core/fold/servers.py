@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shunter.core.cluster import Health, Server
+from shunter.core.cluster import Health, Server, lowest_bits
 from shunter.core.fold.attempts import (
     decide,
     hold_anew,
@@ -187,10 +187,10 @@ def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> 
         if gone:
             free = _free(state.cluster.servers[share.node]) & ~lost[share.node]
             preferred = free & given_up.get(share.node, 0)
-            found = _lowest(preferred, gone.bit_count())
-            found |= _lowest(free & ~found, (gone.bit_count() - found.bit_count()))
-            if found.bit_count() < gone.bit_count():
+            if free.bit_count() < gone.bit_count():
                 return None
+            found = lowest_bits(preferred, min(gone.bit_count(), preferred.bit_count()))
+            found |= lowest_bits(free & ~found, gone.bit_count() - found.bit_count())
             mask = share.gpu_mask ^ gone | found
             share = Share(share.node, mask, share.cpus_milli, share.memory_mb)
         shares.append(share)
@@ -200,15 +200,6 @@ def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> 
 def _free(server: Server) -> int:
     """Return the GPUs that nobody has, whether the server takes jobs or not."""
     return server.all_gpus & ~(server.decided | server.held | server.unavailable)
-
-
-def _lowest(mask: int, count: int) -> int:
-    """Return the lowest so many bits of a mask, or all it has."""
-    found = 0
-    while mask and found.bit_count() < count:
-        found |= mask & -mask
-        mask &= mask - 1
-    return found
 
 
 def _hold(state: State, job: Job, what: Allocation, at_us: int) -> None:

@@ -60,7 +60,6 @@ from .placement import (
     find as find,
     groups_within as groups_within,
     is_within as is_within,
-    lowest_bits as lowest_bits,
     note_load as note_load,
     pick_gpus as pick_gpus,
     place as place,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
-from shunter.core.cluster import Area, Pool
+from shunter.core.cluster import Area, Pool, lowest_bits
 from shunter.events import (
     BELOW_SERVER,
     IN_SERVER,
@@ -105,18 +105,6 @@ def groups_within(where: ConfigurationSet, max_level: Level | None) -> tuple[int
             break
     across = [mask for mask in where.joined if all(mask & ~group for group in found)]
     return (*found, *across)
-
-
-def lowest_bits(mask: int, count: int) -> int:
-    """Return the `count` lowest bits set in a mask that has at least so many."""
-    if count == 1:
-        return mask & -mask
-    if mask.bit_count() == count:
-        return mask
-    rest = mask
-    for _ in range(count):
-        rest &= rest - 1
-    return mask ^ rest
 
 
 def _pick_joined(
