@@ -227,6 +227,18 @@ class Index(Ranks, Protocol):
         """What happens after a job that does not fit."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class IndexDefaults:
+    """What most indexes say of themselves (`Index`); one names what is otherwise."""
+
+    version: str = "1"
+    oracle: bool = False
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = False
+    misfit: Misfit = Misfit.skipped
+
+
 class NotedRanks(Ranks, Protocol):
     """Says where jobs stand by notes of what they did before."""
 
