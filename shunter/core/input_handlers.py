@@ -41,50 +41,12 @@ from shunter.events import (
     GIVEN_UP,
     HELD,
     NOTHING,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptSetAside,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
-    ClockStepped,
     Event,
-    GangProposed,
-    GpuQuarantined,
-    GpuRestored,
-    GpusReleased,
-    GpusTaken,
-    JobCancelRequested,
-    JobContinued,
-    JobHeld,
-    JobPriorityChanged,
-    JobReleased,
-    JobResized,
-    JobStopped,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRestored,
-    NodeUnreachable,
     PastJobs,
-    ProfileSampled,
-    ReshapeRefused,
-    SegmentSealed,
     Sharing,
-    SpeedChanged,
-    SuspendAcknowledged,
-    SuspendEscalated,
     SuspendMode,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
     ended_before,
+    facts,
     key_of,
 )
 
@@ -119,7 +81,7 @@ class Core(Protocol):
     def emit(self, event: Event) -> None:
         """Make a fact, and all that follows from it."""
 
-    def carry_out(self, event: AllocationChanged) -> None:
+    def carry_out(self, event: facts.AllocationChanged) -> None:
         """Make a decision about a job's GPUs, with the order that follows from it."""
 
     def order(self, effect: Effect) -> None:
@@ -137,7 +99,7 @@ def submit_job(core: Core, order: SubmitJob) -> None:
     if past.outcome(order.job_id) is not None:
         raise IllegalEventError(f"job {order.job_id} was submitted twice")
     core.emit(
-        JobSubmitted(
+        facts.JobSubmitted(
             order.at_us,
             order.job_id,
             spec,
@@ -155,13 +117,13 @@ def cancel_job(core: Core, order: CancelJob) -> None:
     if job is None or job.phase is ENDING:
         return
     core.terminate(job)
-    core.emit(JobCancelRequested(order.at_us, order.job_id, order.by, order.group))
+    core.emit(facts.JobCancelRequested(order.at_us, order.job_id, order.by, order.group))
 
 
 def hold_job(core: Core, order: HoldJob) -> None:
     """Keep a job from starting; one that has ended meanwhile needs no order any more."""
     if order.job_id in core.state.jobs:
-        core.emit(JobHeld(order.at_us, order.job_id, order.by))
+        core.emit(facts.JobHeld(order.at_us, order.job_id, order.by))
 
 
 def suspend_job(core: Core, order: SuspendJob) -> None:
@@ -172,14 +134,16 @@ def suspend_job(core: Core, order: SuspendJob) -> None:
     job = core.state.jobs.get(order.job_id)
     if job is None or job.phase is ENDING:
         return
-    core.emit(JobHeld(order.at_us, order.job_id, order.by))
+    core.emit(facts.JobHeld(order.at_us, order.job_id, order.by))
     if core.rules.reacts_as_live and stays_in_place(job):
         core.order(Stop(job.job_id, job.attempt))
         return
     stays = job.since_us is not None and job.spec.suspend_mode is SuspendMode.never
     if job.allocation.shares and not stays:
         core.carry_out(
-            AllocationChanged(order.at_us, order.job_id, NOTHING, HELD, instant=core.rules.instant)
+            facts.AllocationChanged(
+                order.at_us, order.job_id, NOTHING, HELD, instant=core.rules.instant
+            )
         )
 
 
@@ -192,7 +156,7 @@ def release_job(core: Core, order: ReleaseJob) -> None:
     """Let a held job start."""
     job = core.state.jobs.get(order.job_id)
     if job is not None and job.is_on_hold:
-        core.emit(JobReleased(order.at_us, order.job_id, order.by))
+        core.emit(facts.JobReleased(order.at_us, order.job_id, order.by))
         if core.rules.reacts_as_live and job.since_us is not None and stays_in_place(job):
             core.order(Continue(job.job_id, job.attempt))
 
@@ -205,7 +169,7 @@ def resize_job(core: Core, order: ResizeJob) -> None:
     job = core.state.jobs.get(order.job_id)
     if job is None or job.end_cause or job.phase is ENDING or job.spec.gpus == order.gpus:
         return
-    core.emit(JobResized(order.at_us, order.job_id, order.gpus, order.by))
+    core.emit(facts.JobResized(order.at_us, order.job_id, order.gpus, order.by))
 
 
 def change_priority(core: Core, order: ChangePriority) -> None:
@@ -213,7 +177,9 @@ def change_priority(core: Core, order: ChangePriority) -> None:
     job = core.state.jobs.get(order.job_id)
     if job is None or job.priority == order.priority:
         return
-    core.emit(JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by, order.group))
+    core.emit(
+        facts.JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by, order.group)
+    )
     if job.since_us is not None and job.held.sharing is Sharing.sliced:
         core.order(Weigh(job.job_id, job.attempt, job.turn_weight))
 
@@ -224,8 +190,8 @@ def set_attempt_aside(core: Core, order: SetAttemptAside) -> None:
     if job is None or job.since_us is None or job.set_aside == job.attempt:
         return
     if job.phase is not ENDING:
-        core.emit(JobHeld(order.at_us, order.job_id, order.by))
-    core.emit(AttemptSetAside(order.at_us, order.job_id, job.attempt, order.by))
+        core.emit(facts.JobHeld(order.at_us, order.job_id, order.by))
+    core.emit(facts.AttemptSetAside(order.at_us, order.job_id, job.attempt, order.by))
     core.order(SetAside(job.job_id, job.attempt))
 
 
@@ -234,13 +200,13 @@ def discard_checkpoint(core: Core, order: DiscardCheckpoint) -> None:
     job, cluster = core.state.jobs.get(order.job_id), core.state.cluster
     while job is not None and (found := given_up(job, cluster)) is not None:
         core.emit(
-            CheckpointDiscarded(
+            facts.CheckpointDiscarded(
                 order.at_us, job.job_id, found.attempt, found.nodes, found.step, GIVEN_UP, order.by
             )
         )
 
 
-def attempt_started(core: Core, seen: AttemptStarted) -> None:
+def attempt_started(core: Core, seen: facts.AttemptStarted) -> None:
     """Note that an attempt runs, and what its checkpoints depend on if it is live.
 
     What could not be brought from lost servers is discarded with that.
@@ -250,7 +216,7 @@ def attempt_started(core: Core, seen: AttemptStarted) -> None:
     core.emit(core.reactor.completed(seen))
 
 
-def launch_failed(core: Core, seen: LaunchFailed) -> None:
+def launch_failed(core: Core, seen: facts.LaunchFailed) -> None:
     """Note that an attempt never started."""
     core.emit(core.reactor.unstarted(seen))
 
@@ -264,13 +230,13 @@ def attempt_exited(core: Core, seen: AttemptExited) -> None:
         return
     gone_us = seen.ended_us if rules.is_live else None
     what = (seen.exit_code, gone_us, seen.memory_kills, seen.signal)
-    core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, *what))
+    core.emit(facts.AttemptEnded(seen.at_us, seen.job_id, seen.attempt, *what))
     if seen.released:
         reactor.gone_us = seen.ended_us
-        core.emit(GpusReleased(seen.at_us, seen.job_id, seen.attempt))
+        core.emit(facts.GpusReleased(seen.at_us, seen.job_id, seen.attempt))
 
 
-def node_unreachable(core: Core, seen: NodeUnreachable) -> None:
+def node_unreachable(core: Core, seen: facts.NodeUnreachable) -> None:
     """Note that a server does not answer; of a lost one that is nothing new."""
     if core.state.cluster.server(seen.node).health is not Health.lost:
         core.emit(seen)
@@ -298,14 +264,16 @@ def as_is(core: Core, seen: Any) -> None:
     core.emit(seen)
 
 
-def of_attempt(core: Core, seen: AllocationLearned | ReshapeRefused | ProfileSampled) -> None:
+def of_attempt(
+    core: Core, seen: facts.AllocationLearned | facts.ReshapeRefused | facts.ProfileSampled
+) -> None:
     """Record what was seen of an attempt, unless it is gone: such news comes late."""
     job = core.state.jobs.get(seen.job_id)
     if job is not None and job.attempt == seen.attempt and job.since_us is not None:
         core.emit(seen)
 
 
-def stopped(core: Core, seen: JobStopped) -> None:
+def stopped(core: Core, seen: facts.JobStopped) -> None:
     """Record that an attempt stands still; others have their turns without it."""
     job = core.state.jobs.get(seen.job_id)
     if job is not None and job.packed_with:
@@ -313,7 +281,7 @@ def stopped(core: Core, seen: JobStopped) -> None:
     core.emit(seen)
 
 
-def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
+def turn_changed(core: Core, seen: facts.TurnStarted | facts.TurnEnded) -> None:
     """Record that a turn began or ended, unless it cannot be.
 
     What attempts note lies where their jobs can write.
@@ -321,7 +289,7 @@ def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
     job = core.state.jobs.get(seen.job_id)
     if job is None or job.attempt != seen.attempt or job.since_us is None:
         return
-    if isinstance(seen, TurnStarted):
+    if isinstance(seen, facts.TurnStarted):
         can_be = can_begin(core.state, job, seen)
         nodes = tuple([share.node for share in seen.shares]) if job.is_spread else ()
     else:
@@ -330,7 +298,7 @@ def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
         core.emit(seen)
     else:
         cause = "it tells of a turn that cannot be"
-        core.emit(MessagesDropped(seen.at_us, seen.job_id, seen.attempt, 1, cause, nodes))
+        core.emit(facts.MessagesDropped(seen.at_us, seen.job_id, seen.attempt, 1, cause, nodes))
 
 
 # Servers and their GPUs.
@@ -338,27 +306,29 @@ def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
 
 def drain_node(core: Core, order: DrainNode) -> None:
     """Offer nothing of a server any more."""
-    core.emit(NodeDrained(order.at_us, order.node, order.by))
+    core.emit(facts.NodeDrained(order.at_us, order.node, order.by))
 
 
 def restore_node(core: Core, order: RestoreNode) -> None:
     """Offer a server again."""
     if core.state.cluster.server(order.node).drained:
-        core.emit(NodeRestored(order.at_us, order.node, order.by))
+        core.emit(facts.NodeRestored(order.at_us, order.node, order.by))
 
 
 def quarantine_gpu(core: Core, order: QuarantineGpu) -> None:
     """Offer one GPU of a server no more."""
-    gpu_quarantined(core, GpuQuarantined(order.at_us, order.node, order.gpu, f"by {order.by}"))
+    gpu_quarantined(
+        core, facts.GpuQuarantined(order.at_us, order.node, order.gpu, f"by {order.by}")
+    )
 
 
 def release_gpu(core: Core, order: ReleaseGpu) -> None:
     """Offer a quarantined GPU again."""
     if core.state.cluster.server(order.node).quarantined >> order.gpu & 1:
-        core.emit(GpuRestored(order.at_us, order.node, order.gpu))
+        core.emit(facts.GpuRestored(order.at_us, order.node, order.gpu))
 
 
-def gpu_quarantined(core: Core, seen: GpuQuarantined) -> None:
+def gpu_quarantined(core: Core, seen: facts.GpuQuarantined) -> None:
     """Note that a GPU is to take no jobs, if it is there and that is news."""
     server = core.state.cluster.servers.get(seen.node)
     if server is None or server.health is Health.removed:
@@ -367,7 +337,7 @@ def gpu_quarantined(core: Core, seen: GpuQuarantined) -> None:
         core.emit(seen)
 
 
-def gpus_taken(core: Core, seen: GpusTaken) -> None:
+def gpus_taken(core: Core, seen: facts.GpusTaken) -> None:
     """Note what of a server others hold, if that is news of one that is there."""
     server = core.state.cluster.servers.get(seen.node)
     if server is None or server.health is Health.removed:
@@ -390,7 +360,9 @@ def propose_gang(core: Core, order: ProposeGang) -> None:
     if job is None or not order.candidates:
         return
     version = min(order.version, state.seq)
-    proposed = GangProposed(order.at_us, order.job_id, version, order.candidates, CALLER, order.by)
+    proposed = facts.GangProposed(
+        order.at_us, order.job_id, version, order.candidates, CALLER, order.by
+    )
     if repeats.is_again(job.job_id, order.at_us):
         verdict = looked_at(proposed, state, core.rules)
         if isinstance(verdict, Refused):
@@ -415,32 +387,32 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     QuarantineGpu: quarantine_gpu,
     ReleaseGpu: release_gpu,
     AttemptExited: attempt_exited,
-    GpusReleased: as_is,
-    NodeLost: as_is,
+    facts.GpusReleased: as_is,
+    facts.NodeLost: as_is,
     NothingComes: nothing_comes,
     WorldEnded: world_ended,
     RoundEnded: round_ended,
-    LaunchFailed: launch_failed,
-    AttemptStarted: attempt_started,
-    SpeedChanged: as_is,
-    SuspendAcknowledged: as_is,
-    SuspendEscalated: as_is,
-    TrainingStarted: as_is,
-    JobStopped: stopped,
-    JobContinued: as_is,
-    TurnStarted: turn_changed,
-    TurnEnded: turn_changed,
-    CheckpointSaved: as_is,
-    MessagesDropped: as_is,
-    JobSuspended: as_is,
-    AttemptLost: as_is,
-    NodeUnreachable: node_unreachable,
-    NodeReachable: as_is,
-    GpuQuarantined: gpu_quarantined,
-    GpusTaken: gpus_taken,
-    AllocationLearned: of_attempt,
-    ReshapeRefused: of_attempt,
-    ProfileSampled: of_attempt,
-    ClockStepped: as_is,
-    SegmentSealed: as_is,
+    facts.LaunchFailed: launch_failed,
+    facts.AttemptStarted: attempt_started,
+    facts.SpeedChanged: as_is,
+    facts.SuspendAcknowledged: as_is,
+    facts.SuspendEscalated: as_is,
+    facts.TrainingStarted: as_is,
+    facts.JobStopped: stopped,
+    facts.JobContinued: as_is,
+    facts.TurnStarted: turn_changed,
+    facts.TurnEnded: turn_changed,
+    facts.CheckpointSaved: as_is,
+    facts.MessagesDropped: as_is,
+    facts.JobSuspended: as_is,
+    facts.AttemptLost: as_is,
+    facts.NodeUnreachable: node_unreachable,
+    facts.NodeReachable: as_is,
+    facts.GpuQuarantined: gpu_quarantined,
+    facts.GpusTaken: gpus_taken,
+    facts.AllocationLearned: of_attempt,
+    facts.ReshapeRefused: of_attempt,
+    facts.ProfileSampled: of_attempt,
+    facts.ClockStepped: as_is,
+    facts.SegmentSealed: as_is,
 }

@@ -13,45 +13,13 @@ from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     Allocation,
-    AllocationLearned,
-    AttemptLost,
-    AttemptStarted,
-    CheckpointSaved,
-    ClockStepped,
     Event,
-    GpuQuarantined,
-    GpusReleased,
-    GpusTaken,
-    JobCancelRequested,
-    JobContinued,
-    JobHeld,
     JobId,
-    JobReleased,
-    JobResized,
     JobSpec,
-    JobStopped,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
-    NodeLost,
     NodeName,
-    NodeReachable,
-    NodeUnreachable,
-    PlanRejected,
-    ProfileSampled,
-    QuotaChanged,
-    ReshapeRefused,
-    SegmentSealed,
     SolvedFact,
-    SpeedChanged,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    Target,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
     fact,
+    facts,
 )
 
 # From these records the core makes facts; other observations are facts already (`NodeLost`, …).
@@ -257,31 +225,31 @@ Observation: TypeAlias = (
     | RoundEnded
     | NothingComes
     | WorldEnded
-    | LaunchFailed
-    | AttemptStarted
-    | SpeedChanged
-    | SuspendAcknowledged
-    | SuspendEscalated
-    | TrainingStarted
-    | JobStopped
-    | JobContinued
-    | TurnStarted
-    | TurnEnded
-    | CheckpointSaved
-    | MessagesDropped
-    | JobSuspended
-    | AttemptLost
-    | GpusReleased
-    | NodeLost
-    | NodeUnreachable
-    | NodeReachable
-    | AllocationLearned
-    | ReshapeRefused
-    | GpuQuarantined
-    | GpusTaken
-    | ProfileSampled
-    | ClockStepped
-    | SegmentSealed
+    | facts.LaunchFailed
+    | facts.AttemptStarted
+    | facts.SpeedChanged
+    | facts.SuspendAcknowledged
+    | facts.SuspendEscalated
+    | facts.TrainingStarted
+    | facts.JobStopped
+    | facts.JobContinued
+    | facts.TurnStarted
+    | facts.TurnEnded
+    | facts.CheckpointSaved
+    | facts.MessagesDropped
+    | facts.JobSuspended
+    | facts.AttemptLost
+    | facts.GpusReleased
+    | facts.NodeLost
+    | facts.NodeUnreachable
+    | facts.NodeReachable
+    | facts.AllocationLearned
+    | facts.ReshapeRefused
+    | facts.GpuQuarantined
+    | facts.GpusTaken
+    | facts.ProfileSampled
+    | facts.ClockStepped
+    | facts.SegmentSealed
 )
 Input: TypeAlias = Command | Observation
 
@@ -435,8 +403,22 @@ Observer = Callable[[Any, View], None]
 Observers = Mapping[type[Event], Observer]
 
 REPLAN_AFTER = (
-    *(JobSubmitted, JobHeld, JobReleased, JobResized, JobCancelRequested, QuotaChanged),
-    *(GpusReleased, LaunchFailed, AttemptLost, PlanRejected, *CLUSTER_CHANGES, *JOB_ENDS),
+    *(
+        facts.JobSubmitted,
+        facts.JobHeld,
+        facts.JobReleased,
+        facts.JobResized,
+        facts.JobCancelRequested,
+        facts.QuotaChanged,
+    ),
+    *(
+        facts.GpusReleased,
+        facts.LaunchFailed,
+        facts.AttemptLost,
+        facts.PlanRejected,
+        *CLUSTER_CHANGES,
+        *JOB_ENDS,
+    ),
 )
 """The kinds after which another plan may be due: who wants GPUs, or what GPUs there are."""
 
@@ -496,7 +478,7 @@ class Policy(Protocol[Memory]):
     def advance(self, memory: Memory, view: View) -> None:
         """Bring the memory up to the view's instant; called right before a plan."""
 
-    def target(self, memory: Memory, view: View) -> tuple[Target, ...] | SolvedFact | None:
+    def target(self, memory: Memory, view: View) -> tuple[facts.Target, ...] | SolvedFact | None:
         """Return new target shares if they are due: the expensive part, recorded.
 
         The whole fact, where there is more to say of them (that there was no answer, and why), or

@@ -29,22 +29,9 @@ from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
 from shunter.core.state import AT_WORK, NO_RESULT, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
-from shunter.events import (
-    JOB_ENDS,
-    TRIALS,
-    AllocationChanged,
-    Event,
-    JobReleased,
-    JobReshaped,
-    JobSubmitted,
-    MemoryPastJobs,
-    PastJobs,
-    PlanRejected,
-    RoundPlanned,
-    Trigger,
-)
+from shunter.events import JOB_ENDS, TRIALS, Event, MemoryPastJobs, PastJobs, facts
 
-_ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
+_ROUND, _EVENT, _WAKE = facts.Trigger  # members are slow to look up
 
 ROUNDS_IN_VAIN = 1_000
 """So many rounds that change nothing may follow the end of the last job."""
@@ -158,7 +145,7 @@ class Scheduler:
         if timers.is_set:
             while (fact := timers.due(now_us)) is not None:
                 self.derive(fact)
-                if type(fact) is JobReleased:
+                if type(fact) is facts.JobReleased:
                     self.replan_needed = True
         self.view.close()
 
@@ -239,7 +226,7 @@ class Scheduler:
             return
         if orders_end(fact):
             self.terminate(self.state.jobs[fact.job_id])  # type: ignore[union-attr]  # all have one
-        if type(fact) is AllocationChanged:
+        if type(fact) is facts.AllocationChanged:
             self.carry_out(fact)
         else:
             self.emit(fact)
@@ -279,10 +266,10 @@ class Scheduler:
         if self.asked.aside:
             return  # it was set aside meanwhile, and decides nothing
         for event in decisions:
-            if type(event) is AllocationChanged:
+            if type(event) is facts.AllocationChanged:
                 self.fruitless = 0
                 self.carry_out(event)
-            elif type(event) is JobReshaped:
+            elif type(event) is facts.JobReshaped:
                 self.fruitless = 0
                 self._reshape(event)
             else:
@@ -324,7 +311,7 @@ class Scheduler:
             for kind, fold in RULES.items()
         }
 
-    def carry_out(self, event: AllocationChanged) -> None:
+    def carry_out(self, event: facts.AllocationChanged) -> None:
         """Change what a job is given, with the order that follows from it."""
         job = self.state.jobs[event.job_id]
         target = event.allocation
@@ -336,7 +323,7 @@ class Scheduler:
             )
         self.emit(event)
 
-    def _reshape(self, event: JobReshaped) -> None:
+    def _reshape(self, event: facts.JobReshaped) -> None:
         """Change the CPUs and memory of a job, with the order that goes with it."""
         job = self.state.jobs[event.job_id]
         if job.since_us is not None:
@@ -365,9 +352,9 @@ def launch_of(job: Job) -> Launch | Resume:
 
 def leaves_work(event: Event) -> bool:
     """Say whether a fact of a round makes the next one due, whatever happens."""
-    if type(event) is RoundPlanned:
+    if type(event) is facts.RoundPlanned:
         return bool(event.fault)
-    return type(event) is PlanRejected
+    return type(event) is facts.PlanRejected
 
 
 def policy_observers(policy: Policy[Any], memory: Any, *, is_ours: bool = False) -> Observers:
@@ -376,9 +363,9 @@ def policy_observers(policy: Policy[Any], memory: Any, *, is_ours: bool = False)
     One that is our own code throughout asks the view for them, which refuses.
     """
     observers = dict(policy.observers(memory))
-    submitted = observers.get(JobSubmitted)
+    submitted = observers.get(facts.JobSubmitted)
     if submitted is not None and not policy.oracle and not is_ours:
-        observers[JobSubmitted] = _redacted(submitted)
+        observers[facts.JobSubmitted] = _redacted(submitted)
     return observers
 
 
@@ -394,18 +381,18 @@ def merged(parts: Iterable[Observers]) -> dict[type[Event], tuple[Observer, ...]
 def _recording(past: PastJobs, state: State) -> Observers:
     """Return what keeps past jobs up to date."""
 
-    def submitted(event: JobSubmitted, view: View) -> None:
+    def submitted(event: facts.JobSubmitted, view: View) -> None:
         if event.dedupe_key:
             past.take(state.seq, event)
 
     def ended(event: Event, view: View) -> None:
         past.take(state.seq, event)
 
-    return {JobSubmitted: submitted, **dict.fromkeys(JOB_ENDS, ended)}
+    return {facts.JobSubmitted: submitted, **dict.fromkeys(JOB_ENDS, ended)}
 
 
-def _redacted(observe: Observer) -> Callable[[JobSubmitted, View], None]:
-    def observe_without_duration(event: JobSubmitted, view: View) -> None:
-        observe(JobSubmitted(event.at_us, event.job_id, event.spec), view)
+def _redacted(observe: Observer) -> Callable[[facts.JobSubmitted, View], None]:
+    def observe_without_duration(event: facts.JobSubmitted, view: View) -> None:
+        observe(facts.JobSubmitted(event.at_us, event.job_id, event.spec), view)
 
     return observe_without_duration

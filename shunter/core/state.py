@@ -31,37 +31,20 @@ from shunter.events import (
     JOB_ENDS,
     NOTHING,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
     ChangeKey,
     Demand,
     Event,
-    GpusReleased,
-    GpusTaken,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobFinished,
     JobId,
-    JobRetried,
     JobSpec,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
     NodeName,
-    Outcome,
     QueueName,
     Reason,
     Share,
     Sharing,
-    Target,
-    TimeLimitReached,
     Wait,
     encode_record,
     fact,
+    facts,
     record,
 )
 
@@ -103,38 +86,36 @@ class Transition(NamedTuple):
     when: str = ""
 
 
-_ASKED = (JobCancelRequested, TimeLimitReached)
-_ENDED = (JobFinished, JobFailed, JobCancelled)
+_ASKED = (facts.JobCancelRequested, facts.TimeLimitReached)
+_ENDED = (facts.JobFinished, facts.JobFailed, facts.JobCancelled)
+_RELEASED = (facts.GpusReleased, facts.AttemptLost, facts.LaunchFailed)
+_FOUND = (facts.AllocationLearned, facts.GpusTaken)
 _AT_ONCE = "outcomes take no time"
 TRANSITIONS = (
-    Transition(None, WAITING, (JobSubmitted,)),
-    Transition(WAITING, LAUNCHING, (AllocationChanged,), "the GPUs are free"),
-    Transition(WAITING, GRANTED, (AllocationChanged,), "others have yet to leave the GPUs"),
-    Transition(WAITING, RUNNING, (AllocationChanged,), _AT_ONCE),
+    Transition(None, WAITING, (facts.JobSubmitted,)),
+    Transition(WAITING, LAUNCHING, (facts.AllocationChanged,), "the GPUs are free"),
+    Transition(WAITING, GRANTED, (facts.AllocationChanged,), "others have yet to leave the GPUs"),
+    Transition(WAITING, RUNNING, (facts.AllocationChanged,), _AT_ONCE),
     Transition(WAITING, None, JOB_ENDS),
-    Transition(
-        *(GRANTED, LAUNCHING),
-        (GpusReleased, AttemptLost, LaunchFailed, AllocationLearned, GpusTaken, *_ENDED),
-        "the last of the others has left",
-    ),
-    Transition(GRANTED, LAUNCHING, (AllocationChanged,), "it is given others, which are free"),
-    Transition(GRANTED, WAITING, (AllocationChanged,), "it is given none any more"),
-    Transition(GRANTED, None, (JobFailed, JobCancelled)),
-    Transition(LAUNCHING, RUNNING, (AttemptStarted,)),
-    Transition(LAUNCHING, WAITING, (LaunchFailed, AttemptLost)),
-    Transition(LAUNCHING, SUSPENDING, (AllocationChanged,)),
-    Transition(LAUNCHING, ENDING, (AttemptEnded, *_ASKED)),
-    Transition(RUNNING, SUSPENDING, (AllocationChanged,)),
-    Transition(RUNNING, SUSPENDING, (JobSuspended,), "it leaves by itself"),
-    Transition(RUNNING, WAITING, (AttemptLost, LaunchFailed)),
-    Transition(RUNNING, WAITING, (AllocationChanged,), _AT_ONCE),
-    Transition(RUNNING, ENDING, (AttemptEnded, *_ASKED)),
+    Transition(GRANTED, LAUNCHING, (*_RELEASED, *_FOUND, *_ENDED), "the others have left"),
+    Transition(GRANTED, LAUNCHING, (facts.AllocationChanged,), "its other GPUs are free"),
+    Transition(GRANTED, WAITING, (facts.AllocationChanged,), "it is given none any more"),
+    Transition(GRANTED, None, (facts.JobFailed, facts.JobCancelled)),
+    Transition(LAUNCHING, RUNNING, (facts.AttemptStarted,)),
+    Transition(LAUNCHING, WAITING, (facts.LaunchFailed, facts.AttemptLost)),
+    Transition(LAUNCHING, SUSPENDING, (facts.AllocationChanged,)),
+    Transition(LAUNCHING, ENDING, (facts.AttemptEnded, *_ASKED)),
+    Transition(RUNNING, SUSPENDING, (facts.AllocationChanged,)),
+    Transition(RUNNING, SUSPENDING, (facts.JobSuspended,), "it leaves by itself"),
+    Transition(RUNNING, WAITING, (facts.AttemptLost, facts.LaunchFailed)),
+    Transition(RUNNING, WAITING, (facts.AllocationChanged,), _AT_ONCE),
+    Transition(RUNNING, ENDING, (facts.AttemptEnded, *_ASKED)),
     Transition(RUNNING, None, _ENDED, _AT_ONCE),
-    Transition(SUSPENDING, WAITING, (GpusReleased, AttemptLost, LaunchFailed)),
-    Transition(SUSPENDING, LAUNCHING, (GpusReleased,), "it moves, and its new GPUs are free"),
-    Transition(SUSPENDING, GRANTED, (GpusReleased,), "it moves, and others are on its new GPUs"),
-    Transition(SUSPENDING, ENDING, (AttemptEnded, *_ASKED)),
-    Transition(ENDING, WAITING, (JobRetried, AttemptLost, LaunchFailed)),
+    Transition(SUSPENDING, WAITING, _RELEASED),
+    Transition(SUSPENDING, LAUNCHING, (facts.GpusReleased,), "it moves to GPUs that are free"),
+    Transition(SUSPENDING, GRANTED, (facts.GpusReleased,), "it moves to GPUs that are in use"),
+    Transition(SUSPENDING, ENDING, (facts.AttemptEnded, *_ASKED)),
+    Transition(ENDING, WAITING, (facts.JobRetried, facts.AttemptLost, facts.LaunchFailed)),
     Transition(ENDING, None, _ENDED),
 )
 """All steps there are; `docs/explanation/job-life.md` draws them. Facts may also change nothing."""
@@ -369,7 +350,7 @@ class Job:
     tells_training: bool = False
     failures: int = 0
     must_consolidate: bool = False
-    outcome: Outcome | None = None
+    outcome: facts.Outcome | None = None
     learned: int = 0
     keeps_shares: int = 0
     pace: Pace = NO_PACE
@@ -536,13 +517,13 @@ class State:
     reservations: dict[JobId, int] = field(default_factory=dict)
     dependants: dict[JobId, list[JobId]] = field(default_factory=dict)
     granted: dict[JobId, None] = field(default_factory=dict)
-    targets: tuple[Target, ...] = ()
+    targets: tuple[facts.Target, ...] = ()
     messages: dict[str, tuple[int, int]] = field(default_factory=dict)
     overcommit_gpu_us: int = 0
     overcommit_since_us: int = 0
     targets_status: str = ""
     policy_fault: str = ""
-    outcomes: dict[Outcome, int] = field(default_factory=dict)
+    outcomes: dict[facts.Outcome, int] = field(default_factory=dict)
     corrections: dict[str, tuple[MeasuredCell, ...]] = field(default_factory=dict)
     trials: dict[JobId, Trial] = field(default_factory=dict)
     verdicts: dict[ChangeKey, KnownVerdict] = field(default_factory=dict)

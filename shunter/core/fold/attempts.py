@@ -27,20 +27,15 @@ from shunter.events import (
     NOTHING,
     STAYS,
     Allocation,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
     Demand,
     DependsWhen,
     JobId,
     JobSpec,
     NodeName,
-    Outcome,
     Reason,
     Sharing,
-    TurnEnded,
-    TurnStarted,
     Wait,
+    facts,
 )
 
 # Checkpoints. Where servers share no folder, a checkpoint lies on the servers of the attempt that
@@ -129,7 +124,7 @@ def within_reach(job: Job) -> tuple[tuple[NodeName, ...], ...] | None:
     return tuple(place.nodes for place in job.checkpoints[job.out_of_reach :])
 
 
-def checkpoints_at_start(state: State, job: Job, event: AttemptStarted) -> None:
+def checkpoints_at_start(state: State, job: Job, event: facts.AttemptStarted) -> None:
     """Note where an attempt saves from now on, and in which split."""
     if event.checkpoints_stay:
         nodes = tuple(share.node for share in job.held.shares)
@@ -160,7 +155,7 @@ def checkpoints_after_move(state: State, job: Job) -> None:
         settle_demand(state, job)
 
 
-def saved_step(job: Job, event: CheckpointSaved) -> None:
+def saved_step(job: Job, event: facts.CheckpointSaved) -> None:
     """Note the step of the checkpoint that an attempt has told of."""
     if event.step is None or not job.checkpoints or job.checkpoints[0].attempt != event.attempt:
         return
@@ -168,7 +163,7 @@ def saved_step(job: Job, event: CheckpointSaved) -> None:
     job.checkpoints = (replace(newest, step=event.step), *others)
 
 
-def drop_checkpoints(state: State, job: Job, event: CheckpointDiscarded) -> None:
+def drop_checkpoints(state: State, job: Job, event: facts.CheckpointDiscarded) -> None:
     """Count no more on what an attempt has saved.
 
     Raises:
@@ -612,7 +607,7 @@ def fall_back(state: State, job: Job, at_us: int) -> FoldResult:
     return FoldResult(launched)
 
 
-def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> FoldResult:
+def depart(state: State, job: Job, at_us: int, outcome: facts.Outcome) -> FoldResult:
     """End a job: free what it held, keep its outcome, release who waited for it."""
     job_id = job.job_id
     launched: tuple[Job, ...] = ()
@@ -640,7 +635,7 @@ def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> FoldResult:
 
 
 def _unblock(
-    state: State, job: Job, outcome: Outcome
+    state: State, job: Job, outcome: facts.Outcome
 ) -> tuple[tuple[JobId, ...], tuple[JobId, ...]]:
     """Return who waited for the end of a job, and who waited for another one."""
     unblocked, stranded = [], []
@@ -656,10 +651,10 @@ def _unblock(
     return tuple(unblocked), tuple(stranded)
 
 
-def is_met(job: Job, ended_id: JobId, outcome: Outcome) -> bool:
+def is_met(job: Job, ended_id: JobId, outcome: facts.Outcome) -> bool:
     """Say whether the end of another job is the one this job waits for."""
     return all(
-        dependency.when is DependsWhen.any or outcome is Outcome.finished
+        dependency.when is DependsWhen.any or outcome is facts.Outcome.finished
         for dependency in job.spec.depends_on
         if dependency.job_id == ended_id
     )
@@ -682,7 +677,7 @@ def was_not_preempted(job: Job) -> None:
 # it (`State.gang_turns`).
 
 
-def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
+def can_begin(state: State, job: Job, event: facts.TurnStarted) -> bool:
     """Say whether a job can get its turn where it is told: it has none there."""
     if not job.is_spread:
         return not job.gpus and sum([share.gpus for share in event.shares]) == job.held.gpus
@@ -694,7 +689,7 @@ def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
     return all(node not in on and gpus.get(node) == count for node, count in told.items())
 
 
-def can_end(state: State, job: Job, event: TurnEnded) -> bool:
+def can_end(state: State, job: Job, event: facts.TurnEnded) -> bool:
     """Say whether the turn of a job can end where it is told: it has one there."""
     if not job.is_spread:
         return bool(job.gpus)
@@ -702,7 +697,7 @@ def can_end(state: State, job: Job, event: TurnEnded) -> bool:
     return bool(on) and set(event.nodes) <= on
 
 
-def part_began(state: State, job: Job, event: TurnStarted, at_us: int) -> int | None:
+def part_began(state: State, job: Job, event: facts.TurnStarted, at_us: int) -> int | None:
     """Note that servers have given a gang its turn.
 
     Returns:

@@ -40,42 +40,13 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    Allocation,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptSetAside,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
-    Event,
-    GpusReleased,
-    JobContinued,
-    JobId,
-    JobStopped,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
-    NodeName,
-    Reason,
-    ReshapeRefused,
-    Share,
-    Sharing,
-    SpeedChanged,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
-    Wait,
-)
+from shunter.events import Allocation, Event, JobId, NodeName, Reason, Share, Sharing, Wait, facts
 
 # A server refused a change of CPUs or memory: the attempt keeps what it has, though others may have
 # been given it. Jobs that wait to be launched there are displaced, the last first.
 
 
-def reshape_refused(state: State, event: ReshapeRefused) -> FoldResult | None:
+def reshape_refused(state: State, event: facts.ReshapeRefused) -> FoldResult | None:
     """Book what an attempt keeps, and ask it for nothing else.
 
     Where it was to have yet other shares meanwhile, those are asked for, and this is a note.
@@ -115,7 +86,7 @@ UNTOLD_MOST = 4
 """So many attempts without a mini-batch that is told; after them none is waited for."""
 
 
-def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
+def launch_failed(state: State, event: facts.LaunchFailed) -> FoldResult:
     """Put a job back that never started; that it was displaced is no failure."""
     job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
     if not event.checkpoint_on and job.held.shares:
@@ -127,7 +98,7 @@ def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
     return fall_back(state, job, event.at_us)
 
 
-def attempt_started(state: State, event: AttemptStarted) -> None:
+def attempt_started(state: State, event: facts.AttemptStarted) -> None:
     """Note that a job makes progress, unless it was asked to leave meanwhile.
 
     It does from when it began on, but at the earliest from its launch, whatever clocks say.
@@ -160,7 +131,7 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
         checkpoints_at_start(state, job, event)
 
 
-def allocation_learned(state: State, event: AllocationLearned) -> FoldResult:
+def allocation_learned(state: State, event: facts.AllocationLearned) -> FoldResult:
     """Let an attempt hold the GPUs it was found on, whoever had them."""
     job = attempt_of(state, event.job_id, event.attempt, "AllocationLearned")
     result = move_to(state, job, event.allocation, event.at_us)
@@ -168,7 +139,7 @@ def allocation_learned(state: State, event: AllocationLearned) -> FoldResult:
     return result
 
 
-def training_started(state: State, event: TrainingStarted) -> None:
+def training_started(state: State, event: facts.TrainingStarted) -> None:
     """Count what the attempt runs from its first mini-batch on."""
     job = attempt_of(state, event.job_id, event.attempt, "TrainingStarted")
     if job.working_since_us is None and job.phase is LAUNCHING:
@@ -178,7 +149,7 @@ def training_started(state: State, event: TrainingStarted) -> None:
     job.tells_training = True
 
 
-def speed_changed(state: State, event: SpeedChanged) -> None:
+def speed_changed(state: State, event: facts.SpeedChanged) -> None:
     """Count a job's work at its old speed up to now, and at the new one from now on."""
     job = attempt_of(state, event.job_id, event.attempt, "SpeedChanged")
     if job.working_since_us is None:
@@ -186,30 +157,30 @@ def speed_changed(state: State, event: SpeedChanged) -> None:
     _change_speed(job, event.speed, event.at_us)
 
 
-def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:
+def suspend_acknowledged(state: State, event: facts.SuspendAcknowledged) -> None:
     """Only a note: the job will leave at its next mini-batch boundary."""
     job = attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged")
     _count_note(job, event.nodes)
 
 
-def suspend_escalated(state: State, event: SuspendEscalated) -> None:
+def suspend_escalated(state: State, event: facts.SuspendEscalated) -> None:
     """Only a note: the job is made to leave by a stronger mode."""
     job = attempt_of(state, event.job_id, event.attempt, "SuspendEscalated")
     _count_note(job, event.nodes)
 
 
-def job_stopped(state: State, event: JobStopped) -> None:
+def job_stopped(state: State, event: facts.JobStopped) -> None:
     """Stop the progress of a job that keeps all it holds; it has no turns meanwhile."""
     leave_trial(state, job_of(state, event.job_id, "JobStopped"), event.at_us)
     _go_at(state, event, "JobStopped", 0.0)
 
 
-def job_continued(state: State, event: JobContinued) -> None:
+def job_continued(state: State, event: facts.JobContinued) -> None:
     """Let a stopped job make progress again."""
     _go_at(state, event, "JobContinued", 1.0)
 
 
-def turn_started(state: State, event: TurnStarted) -> None:
+def turn_started(state: State, event: facts.TurnStarted) -> None:
     """Let an attempt that shares its GPUs in turns have them."""
     is_live = event.began_us is not None  # a simulation sees them begin
     told_by = tuple([share.node for share in event.shares]) if is_live else ()
@@ -231,7 +202,7 @@ def turn_started(state: State, event: TurnStarted) -> None:
         _take_turn(state, job, event.shares[0].gpu_mask, event.speed, began_us)
 
 
-def turn_ended(state: State, event: TurnEnded) -> None:
+def turn_ended(state: State, event: facts.TurnEnded) -> None:
     """Let an attempt make no progress until its next turn."""
     job = _turning(state, event.job_id, event.attempt, "TurnEnded", event.nodes)
     if not can_end(state, job, event):
@@ -243,26 +214,26 @@ def turn_ended(state: State, event: TurnEnded) -> None:
         _take_turn(state, job, 0, 0.0, _really(job, event.ended_us, event.at_us))
 
 
-def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
+def checkpoint_saved(state: State, event: facts.CheckpointSaved) -> None:
     """Only a note: where in it the job can go on from is known by its own folder."""
     job = attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
     _count_note(job, event.nodes)
     saved_step(job, event)
 
 
-def checkpoint_discarded(state: State, event: CheckpointDiscarded) -> None:
+def checkpoint_discarded(state: State, event: facts.CheckpointDiscarded) -> None:
     """Count no more on what an attempt has saved."""
     job = job_of(state, event.job_id, "CheckpointDiscarded")
     drop_checkpoints(state, job, event)
 
 
-def messages_dropped(state: State, event: MessagesDropped) -> None:
+def messages_dropped(state: State, event: facts.MessagesDropped) -> None:
     """Only a note: something that the job or its host said was not taken."""
     job = attempt_of(state, event.job_id, event.attempt, "MessagesDropped")
     _count_note(job, event.nodes)
 
 
-def attempt_set_aside(state: State, event: AttemptSetAside) -> None:
+def attempt_set_aside(state: State, event: facts.AttemptSetAside) -> None:
     """Note that nothing an attempt tells is believed any more."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptSetAside")
     if job.set_aside == event.attempt:
@@ -270,7 +241,7 @@ def attempt_set_aside(state: State, event: AttemptSetAside) -> None:
     job.set_aside = event.attempt
 
 
-def job_suspended(state: State, event: JobSuspended) -> None:
+def job_suspended(state: State, event: facts.JobSuspended) -> None:
     """Stop the job's progress; its GPUs follow with GpusReleased."""
     job = attempt_of(state, event.job_id, event.attempt, "JobSuspended")
     if job.phase is RUNNING:
@@ -280,7 +251,7 @@ def job_suspended(state: State, event: JobSuspended) -> None:
     _leave_turns(state, job, event.at_us)
 
 
-def attempt_ended(state: State, event: AttemptEnded) -> None:
+def attempt_ended(state: State, event: facts.AttemptEnded) -> None:
     """Stop the job's progress for good; how it ended follows."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptEnded")
     has_failed = bool(event.exit_code) and job.phase is RUNNING and not job.end_cause
@@ -304,7 +275,7 @@ EARLY_KEPT = 8
 """On so many shares early failures of a job are remembered, the last ones."""
 
 
-def _note_early_failure(job: Job, event: AttemptEnded) -> None:
+def _note_early_failure(job: Job, event: facts.AttemptEnded) -> None:
     """Note where a job failed in its first seconds, or that it did not."""
     began_us = job.attempt_began_us
     is_early = began_us is not None and event.at_us - began_us <= EARLY_US
@@ -315,7 +286,7 @@ def _note_early_failure(job: Job, event: AttemptEnded) -> None:
         job.failed_on = ()
 
 
-def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
+def attempt_lost(state: State, event: facts.AttemptLost) -> FoldResult:
     """Put a job back whose processes are gone with their server."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
     if job.phase is SUSPENDING:
@@ -325,7 +296,7 @@ def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
     return fall_back(state, job, event.at_us)
 
 
-def gpus_released(state: State, event: GpusReleased) -> FoldResult:
+def gpus_released(state: State, event: facts.GpusReleased) -> FoldResult:
     """Let go of the GPUs; a job that moves is launched once its new ones are free."""
     job = attempt_of(state, event.job_id, event.attempt, "GpusReleased")
     ends = job.phase is ENDING
@@ -413,7 +384,9 @@ def _start_up_us(job: Job) -> int:
     return START_UP_US << (job.attempt - 1)
 
 
-def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: float) -> None:
+def _go_at(
+    state: State, event: facts.JobStopped | facts.JobContinued, kind: str, speed: float
+) -> None:
     job = attempt_of(state, event.job_id, event.attempt, kind)
     if job.working_since_us is None:
         raise IllegalEventError(f"{kind} of job {event.job_id}, which is {job.phase}")
@@ -424,24 +397,24 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
 
 
 EXECUTION_RULES: dict[type[Event], Rule] = {
-    LaunchFailed: launch_failed,
-    AttemptStarted: attempt_started,
-    SuspendAcknowledged: suspend_acknowledged,
-    SuspendEscalated: suspend_escalated,
-    JobStopped: job_stopped,
-    JobContinued: job_continued,
-    TurnStarted: turn_started,
-    TurnEnded: turn_ended,
-    CheckpointSaved: checkpoint_saved,
-    CheckpointDiscarded: checkpoint_discarded,
-    JobSuspended: job_suspended,
-    AttemptEnded: attempt_ended,
-    AttemptLost: attempt_lost,
-    GpusReleased: gpus_released,
-    SpeedChanged: speed_changed,
-    TrainingStarted: training_started,
-    MessagesDropped: messages_dropped,
-    AttemptSetAside: attempt_set_aside,
-    AllocationLearned: allocation_learned,
-    ReshapeRefused: reshape_refused,
+    facts.LaunchFailed: launch_failed,
+    facts.AttemptStarted: attempt_started,
+    facts.SuspendAcknowledged: suspend_acknowledged,
+    facts.SuspendEscalated: suspend_escalated,
+    facts.JobStopped: job_stopped,
+    facts.JobContinued: job_continued,
+    facts.TurnStarted: turn_started,
+    facts.TurnEnded: turn_ended,
+    facts.CheckpointSaved: checkpoint_saved,
+    facts.CheckpointDiscarded: checkpoint_discarded,
+    facts.JobSuspended: job_suspended,
+    facts.AttemptEnded: attempt_ended,
+    facts.AttemptLost: attempt_lost,
+    facts.GpusReleased: gpus_released,
+    facts.SpeedChanged: speed_changed,
+    facts.TrainingStarted: training_started,
+    facts.MessagesDropped: messages_dropped,
+    facts.AttemptSetAside: attempt_set_aside,
+    facts.AllocationLearned: allocation_learned,
+    facts.ReshapeRefused: reshape_refused,
 }

@@ -28,26 +28,7 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    NOTHING,
-    Allocation,
-    Event,
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeName,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    QuotaChanged,
-    Resources,
-    Share,
-    Sharing,
-)
+from shunter.events import NOTHING, Allocation, Event, NodeName, Resources, Share, Sharing, facts
 
 # A backend's word on GPUs is true, so bookings give way. A job that has not started gets other free
 # GPUs of its server, or else is displaced, in order of submission; one that has started keeps its
@@ -266,21 +247,21 @@ def _check(state: State, job: Job, found: Allocation) -> None:
             )
 
 
-def node_added(state: State, event: NodeAdded) -> None:
+def node_added(state: State, event: facts.NodeAdded) -> None:
     """Add a server."""
     state.cluster.add(event.node, event.configuration)
     if state.resumable:
         settle_demands(state)
 
 
-def node_drained(state: State, event: NodeDrained) -> None:
+def node_drained(state: State, event: facts.NodeDrained) -> None:
     """Offer nothing of the server any more."""
     server = state.cluster.server(event.node)
     server.drained = True
     state.cluster.changed(server)
 
 
-def node_restored(state: State, event: NodeRestored) -> None:
+def node_restored(state: State, event: facts.NodeRestored) -> None:
     """Offer the server again."""
     server = state.cluster.server(event.node)
     if not server.drained:
@@ -289,12 +270,12 @@ def node_restored(state: State, event: NodeRestored) -> None:
     state.cluster.changed(server)
 
 
-def node_unreachable(state: State, event: NodeUnreachable) -> None:
+def node_unreachable(state: State, event: facts.NodeUnreachable) -> None:
     """Offer nothing of a server that does not answer; its jobs stay where they are."""
     _set_health(state, state.cluster.server(event.node), Health.unreachable)
 
 
-def node_reachable(state: State, event: NodeReachable) -> None:
+def node_reachable(state: State, event: facts.NodeReachable) -> None:
     """Offer a server again that answers again."""
     server = state.cluster.server(event.node)
     if server.health is Health.up:
@@ -302,19 +283,19 @@ def node_reachable(state: State, event: NodeReachable) -> None:
     _set_health(state, server, Health.up)
 
 
-def node_lost(state: State, event: NodeLost) -> None:
+def node_lost(state: State, event: facts.NodeLost) -> None:
     """Offer nothing of a dead server; its lost attempts follow as facts of their own."""
     _set_health(state, state.cluster.server(event.node), Health.lost)
 
 
-def node_removed(state: State, event: NodeRemoved) -> None:
+def node_removed(state: State, event: facts.NodeRemoved) -> None:
     """Forget a server on which nothing runs."""
     state.cluster.remove(event.node)
     if state.resumable:
         settle_demands(state)
 
 
-def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
+def gpu_quarantined(state: State, event: facts.GpuQuarantined) -> None:
     """Offer one GPU no more."""
     server = _server_with(state, event.node, event.gpu)
     server.quarantined |= 1 << event.gpu
@@ -322,7 +303,7 @@ def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
     state.cluster.changed(server)
 
 
-def gpu_restored(state: State, event: GpuRestored) -> None:
+def gpu_restored(state: State, event: facts.GpuRestored) -> None:
     """Offer one GPU again."""
     server = _server_with(state, event.node, event.gpu)
     if not server.quarantined >> event.gpu & 1:
@@ -332,7 +313,7 @@ def gpu_restored(state: State, event: GpuRestored) -> None:
     state.cluster.changed(server)
 
 
-def gpus_taken(state: State, event: GpusTaken) -> FoldResult:
+def gpus_taken(state: State, event: facts.GpusTaken) -> FoldResult:
     """Offer no more what others hold, and again what they left."""
     server = state.cluster.server(event.node)
     if event.gpu_mask & ~server.all_gpus:
@@ -344,7 +325,7 @@ def gpus_taken(state: State, event: GpusTaken) -> FoldResult:
     return take_from(state, server, event.gpu_mask, beside, event.at_us)
 
 
-def quota_changed(state: State, event: QuotaChanged) -> None:
+def quota_changed(state: State, event: facts.QuotaChanged) -> None:
     """Set a queue's bounds, and keep what its jobs use now."""
     before = state.queues.get(event.queue)
     queue = Queue(event.queue, event.quota_gpus, event.weight, event.users)
@@ -371,15 +352,15 @@ def _server_with(state: State, node: NodeName, gpu: int) -> Server:
 
 
 SERVER_RULES: dict[type[Event], Rule] = {
-    NodeAdded: node_added,
-    NodeDrained: node_drained,
-    NodeRestored: node_restored,
-    NodeUnreachable: node_unreachable,
-    NodeReachable: node_reachable,
-    NodeLost: node_lost,
-    NodeRemoved: node_removed,
-    GpuQuarantined: gpu_quarantined,
-    GpuRestored: gpu_restored,
-    GpusTaken: gpus_taken,
-    QuotaChanged: quota_changed,
+    facts.NodeAdded: node_added,
+    facts.NodeDrained: node_drained,
+    facts.NodeRestored: node_restored,
+    facts.NodeUnreachable: node_unreachable,
+    facts.NodeReachable: node_reachable,
+    facts.NodeLost: node_lost,
+    facts.NodeRemoved: node_removed,
+    facts.GpuQuarantined: gpu_quarantined,
+    facts.GpuRestored: gpu_restored,
+    facts.GpusTaken: gpus_taken,
+    facts.QuotaChanged: quota_changed,
 }

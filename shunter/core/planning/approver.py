@@ -25,25 +25,20 @@ from shunter.events import (
     NO_SUCH_JOB,
     PROPOSED,
     Allocation,
-    AllocationChanged,
     ConfigurationSet,
     Demand,
     Event,
-    GangApproved,
-    GangProposed,
-    GangRejected,
     JobId,
-    JobReshaped,
     JobSpec,
     Level,
     NodeName,
-    PlanRejected,
     Reason,
     Resources,
     Share,
     Sharing,
     SuspendMode,
     fact,
+    facts,
     record,
 )
 
@@ -168,7 +163,7 @@ class Approval:
     """What may be done of a plan, and what may not."""
 
     granted: list[Change]
-    refused: list[PlanRejected]
+    refused: list[facts.PlanRejected]
 
 
 def approve(
@@ -197,7 +192,7 @@ def approve(
     if plan.is_drafted and settle is None:
         return Approval(list(plan.changes), [])
     dropped: set[JobId] = set()
-    first: dict[JobId, PlanRejected] = {}
+    first: dict[JobId, facts.PlanRejected] = {}
     with Draft(state) as draft:
         while True:
             check = Check(state, draft, guards, now_us)
@@ -217,10 +212,10 @@ def approve(
     return approval
 
 
-def no_such_job(job_id: JobId, rule: str, now_us: int) -> PlanRejected:
+def no_such_job(job_id: JobId, rule: str, now_us: int) -> facts.PlanRejected:
     """Return the refusal of what a plan wants for a job that does not exist."""
     named = JobId(job_id[:_ID_MOST])
-    return PlanRejected(now_us, named, Reason.refused, rule, NO_SUCH_JOB)
+    return facts.PlanRejected(now_us, named, Reason.refused, rule, NO_SUCH_JOB)
 
 
 def _follows_its_like(changes: Sequence[Change], number: int) -> bool:
@@ -312,7 +307,9 @@ class Check:
             else:
                 reason, detail = refusal
                 rule = change.because.rule
-                approval.refused.append(PlanRejected(self.now_us, job_id, reason, rule, detail))
+                approval.refused.append(
+                    facts.PlanRejected(self.now_us, job_id, reason, rule, detail)
+                )
         return approval
 
     def _reshape(
@@ -641,34 +638,34 @@ def settled(plan: Plan, check: Check, rules: Rules) -> Iterator[Event]:
             continue
         if job_id in proposed or not proposal.candidates:
             detail = "a plan proposes a job once, with one candidate or more"
-            yield PlanRejected(now_us, job_id, Reason.refused, "proposal", detail)
+            yield facts.PlanRejected(now_us, job_id, Reason.refused, "proposal", detail)
             continue
         proposed.add(job_id)
         version = min(proposal.version, state.seq)
-        yield GangProposed(now_us, job_id, version, proposal.candidates)
+        yield facts.GangProposed(now_us, job_id, version, proposal.candidates)
         granted = judged(job, proposal.candidates, check, kept, proposal.gives)
         if isinstance(granted, Refused):
             yield _rejected(granted, job, state, now_us, rules)
         else:
             target = proposal.candidates[granted.choice]
             for give in granted.gives:
-                yield JobReshaped(now_us, give.job_id, give.allocation, give.because)
-            yield GangApproved(now_us, job_id, state.seq, granted.choice)
-            yield AllocationChanged(now_us, job_id, target, proposal.because, rules.instant)
+                yield facts.JobReshaped(now_us, give.job_id, give.allocation, give.because)
+            yield facts.GangApproved(now_us, job_id, state.seq, granted.choice)
+            yield facts.AllocationChanged(now_us, job_id, target, proposal.because, rules.instant)
 
 
 def gang_reactions(
     state: State, rules: Rules
-) -> dict[type[Event], Callable[[GangProposed, None], Sequence[Event]]]:
+) -> dict[type[Event], Callable[[facts.GangProposed, None], Sequence[Event]]]:
     """Return what follows from proposals: from those of callers, an answer."""
 
-    def proposed(event: GangProposed, before: None) -> Sequence[Event]:
+    def proposed(event: facts.GangProposed, before: None) -> Sequence[Event]:
         return answered(event, state, rules) if event.cause == CALLER else ()
 
-    return {GangProposed: proposed}
+    return {facts.GangProposed: proposed}
 
 
-def answered(event: GangProposed, state: State, rules: Rules) -> list[Event]:
+def answered(event: facts.GangProposed, state: State, rules: Rules) -> list[Event]:
     """Return what follows from a proposal of a caller that has just been folded."""
     granted = looked_at(event, state, rules)
     job = state.jobs[event.job_id]
@@ -676,12 +673,12 @@ def answered(event: GangProposed, state: State, rules: Rules) -> list[Event]:
         return [_rejected(granted, job, state, event.at_us, rules, CALLER)]
     target = event.candidates[granted.choice]
     return [
-        GangApproved(event.at_us, job.job_id, state.seq, granted.choice, CALLER),
-        AllocationChanged(event.at_us, job.job_id, target, PROPOSED, rules.instant),
+        facts.GangApproved(event.at_us, job.job_id, state.seq, granted.choice, CALLER),
+        facts.AllocationChanged(event.at_us, job.job_id, target, PROPOSED, rules.instant),
     ]
 
 
-def looked_at(event: GangProposed, state: State, rules: Rules) -> Granted | Refused:
+def looked_at(event: facts.GangProposed, state: State, rules: Rules) -> Granted | Refused:
     """Return which candidate of a caller's proposal can be granted now, or why none."""
     book, job = state.proposals, state.jobs[event.job_id]
     if rules.decentralised is None:
@@ -769,13 +766,13 @@ def _conflicts(
 
 def _rejected(
     refused: Refused, job: Job, state: State, now_us: int, rules: Rules, cause: str = ""
-) -> GangRejected:
+) -> facts.GangRejected:
     """Return the fact of a rejection, with when the job may be proposed again."""
     scheme, retry_us = rules.decentralised, None
     if scheme is not None:
         rejected = state.proposals.rejected_in_a_row(job.job_id) + 1
         retry_us = scheme.retry_at(job, rejected, now_us, rules.seed)
-    return GangRejected(
+    return facts.GangRejected(
         *(now_us, job.job_id, state.seq, refused.reason, refused.conflicts, cause, refused.detail),
         retry_us=retry_us,
     )

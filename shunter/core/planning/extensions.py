@@ -22,14 +22,7 @@ from shunter.core.planning.proposals import (
 )
 from shunter.core.state import Job, sooner
 from shunter.core.view import View
-from shunter.events import (
-    JOB_ENDS,
-    AllocationChanged,
-    JobId,
-    Reason,
-    RoundPlanned,
-    WaitReasonChanged,
-)
+from shunter.events import JOB_ENDS, JobId, Reason, facts
 
 HELD_BACK: Final = frozenset(
     (
@@ -105,10 +98,10 @@ class RoomMemory:
 def room_observers(memory: RoomMemory, every_us: int) -> Observers:
     """Return what keeps the memory up to date."""
 
-    def planned(event: RoundPlanned, view: View) -> None:
+    def planned(event: facts.RoundPlanned, view: View) -> None:
         memory.note(view, event.at_us, every_us)
 
-    def waits(event: WaitReasonChanged, view: View) -> None:
+    def waits(event: facts.WaitReasonChanged, view: View) -> None:
         if event.wait.reason not in HELD_BACK:
             memory.held.pop(event.job_id, None)
             return
@@ -116,7 +109,7 @@ def room_observers(memory: RoomMemory, every_us: int) -> Observers:
         if memory.looks_us is None:
             memory.note(view, event.at_us, every_us)
 
-    def allocated(event: AllocationChanged, view: View) -> None:
+    def allocated(event: facts.AllocationChanged, view: View) -> None:
         if not event.allocation.shares:
             return
         memory.held.pop(event.job_id, None)
@@ -130,9 +123,9 @@ def room_observers(memory: RoomMemory, every_us: int) -> Observers:
 
     told: dict[Any, Any] = dict.fromkeys(JOB_ENDS, ended)
     return told | {
-        RoundPlanned: planned,
-        WaitReasonChanged: waits,
-        AllocationChanged: allocated,
+        facts.RoundPlanned: planned,
+        facts.WaitReasonChanged: waits,
+        facts.AllocationChanged: allocated,
     }
 
 

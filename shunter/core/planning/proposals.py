@@ -24,22 +24,12 @@ from shunter.events import (
     JOB_ENDS,
     NOTHING,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
     Event,
-    GangApproved,
-    GangRejected,
-    GpusReleased,
     JobId,
-    JobReshaped,
-    JobSuspended,
-    LaunchFailed,
-    ReservationSet,
-    RoundPlanned,
     Share,
     Sharing,
     fact,
+    facts,
     record,
     replace,
 )
@@ -147,8 +137,14 @@ class AllocationHistory:
 
 
 _GIVING = (
-    *(AllocationChanged, JobReshaped, *JOB_ENDS),
-    *(AllocationLearned, AttemptLost, GpusReleased, JobSuspended, LaunchFailed),
+    *(facts.AllocationChanged, facts.JobReshaped, *JOB_ENDS),
+    *(
+        facts.AllocationLearned,
+        facts.AttemptLost,
+        facts.GpusReleased,
+        facts.JobSuspended,
+        facts.LaunchFailed,
+    ),
 )
 """The kinds after which a job may have been given something else."""
 
@@ -195,7 +191,7 @@ class ProposalMemory:
 def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observers:
     """Return who keeps what job schedulers remember up to date."""
 
-    def planned(event: RoundPlanned, view: View) -> None:
+    def planned(event: facts.RoundPlanned, view: View) -> None:
         if scheme.built_in:
             memory.due.update(dict.fromkeys(event.admitted, event.at_us))
         for job_id in event.dismissed:
@@ -207,7 +203,7 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
             if due_us <= event.at_us:  # unless it is rejected now, which says when
                 memory.due[job_id] = again_us
 
-    def rejected(event: GangRejected, view: View) -> None:
+    def rejected(event: facts.GangRejected, view: View) -> None:
         job_id, book = event.job_id, view.proposals
         rejected = book.rejected_in_a_row(job_id)
         is_kept = rejected >= scheme.reserve_after
@@ -219,10 +215,10 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
         elif is_kept and job_id in book.admitted and job_id not in book.reserved:
             memory.waking[job_id] = event.at_us
 
-    def approved(event: GangApproved, view: View) -> None:
+    def approved(event: facts.GangApproved, view: View) -> None:
         memory.forget(event.job_id)
 
-    def kept(event: ReservationSet, view: View) -> None:
+    def kept(event: facts.ReservationSet, view: View) -> None:
         memory.waking.pop(event.job_id, None)
         if event.start_us is not None and event.shares and not scheme.built_in:
             memory.waking[event.job_id] = event.start_us + scheme.reserve_for_us
@@ -235,10 +231,10 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
         memory.history.note(event.job_id, view)
 
     observers: dict[type[Event], Observer] = {
-        RoundPlanned: planned,
-        GangRejected: rejected,
-        GangApproved: approved,
-        ReservationSet: kept,
+        facts.RoundPlanned: planned,
+        facts.GangRejected: rejected,
+        facts.GangApproved: approved,
+        facts.ReservationSet: kept,
     }
     if scheme.staleness_us:
         observers |= dict.fromkeys(_GIVING, given)

@@ -61,60 +61,31 @@ from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
     Because,
-    CheckpointDiscarded,
     ClassWait,
     Event,
-    GpusReleased,
-    JobCancelRequested,
-    JobFinished,
-    JobHeld,
     JobId,
-    JobPriorityChanged,
-    JobReleased,
-    JobReshaped,
-    JobResized,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    NodeAdded,
-    NodeRemoved,
-    PlanRejected,
-    ProfileSampled,
-    QuotaChanged,
     Reason,
-    ReshapeRefused,
     Resources,
-    RoundPlanned,
-    SensitivityCorrected,
-    SizesSet,
-    SpeedChanged,
-    TimeLimitReached,
-    ToleranceLearnt,
-    TrainingStarted,
     Wait,
+    facts,
 )
 
 _TOUCHED = (
-    JobHeld,
-    JobReleased,
-    JobPriorityChanged,
-    JobResized,
-    JobCancelRequested,
-    TimeLimitReached,
-    AttemptStarted,
-    SpeedChanged,
-    TrainingStarted,
-    AttemptEnded,
-    JobSuspended,
-    CheckpointDiscarded,
+    facts.JobHeld,
+    facts.JobReleased,
+    facts.JobPriorityChanged,
+    facts.JobResized,
+    facts.JobCancelRequested,
+    facts.TimeLimitReached,
+    facts.AttemptStarted,
+    facts.SpeedChanged,
+    facts.TrainingStarted,
+    facts.AttemptEnded,
+    facts.JobSuspended,
+    facts.CheckpointDiscarded,
 )
-_LEFT = (AttemptLost, LaunchFailed, GpusReleased, AllocationLearned)
+_LEFT = (facts.AttemptLost, facts.LaunchFailed, facts.GpusReleased, facts.AllocationLearned)
 
 
 def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
@@ -129,7 +100,9 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
     def ended(event: Any, view: View) -> None:
         memory.remove(event.job_id)
         result = view.result
-        if forgets is not None and forgets(result.departed, finished=type(event) is JobFinished):
+        if forgets is not None and forgets(
+            result.departed, finished=type(event) is facts.JobFinished
+        ):
             rank_all(view)
         for job_id in result.unblocked:
             memory.sync(view.jobs[job_id], ranks, view)
@@ -144,12 +117,12 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
             memory.sync(job, ranks, view)
         memory.replan_needed = memory.looks_stale = True
 
-    def quota(event: QuotaChanged, view: View) -> None:
+    def quota(event: facts.QuotaChanged, view: View) -> None:
         memory.set_quotas(view.queues)
         rank_all(view)
         memory.replan_needed = True
 
-    def planned(event: RoundPlanned, view: View) -> None:
+    def planned(event: facts.RoundPlanned, view: View) -> None:
         memory.replan_needed = memory.replan_at_once = False
         if memory.sizes is not None:
             memory.sizes.unsized.clear()
@@ -159,7 +132,7 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         for job_id in (*event.consolidated, *event.spread):
             memory.reclassed.pop(job_id, None)
 
-    def learnt(event: ToleranceLearnt, view: View) -> None:
+    def learnt(event: facts.ToleranceLearnt, view: View) -> None:
         for job in view.jobs.values():  # floors may bound them otherwise
             if job.spec.model == event.model and has_learnt_floor(job.spec):
                 memory.sync(job, ranks, view)
@@ -170,16 +143,20 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         memory.replan_needed = memory.looks_stale = True
 
     observers.update(dict.fromkeys(JOB_ENDS, ended))
-    observers.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
+    observers.update(dict.fromkeys((*CLUSTER_CHANGES, facts.PlanRejected), changed))
     if isinstance(index, Relative) and index.is_relative:
-        observers.update(dict.fromkeys((NodeAdded, NodeRemoved), resized))
-    return observers | {QuotaChanged: quota, RoundPlanned: planned, ToleranceLearnt: learnt}
+        observers.update(dict.fromkeys((facts.NodeAdded, facts.NodeRemoved), resized))
+    return observers | {
+        facts.QuotaChanged: quota,
+        facts.RoundPlanned: planned,
+        facts.ToleranceLearnt: learnt,
+    }
 
 
 def estimating(memory: Ranking, ranks: Any) -> Observer:
     """Return who ranks a job anew when a sample tells how long it will still run."""
 
-    def sampled(event: ProfileSampled, view: View) -> None:
+    def sampled(event: facts.ProfileSampled, view: View) -> None:
         job = view.jobs[event.job_id]
         if not view.is_declared(job):
             memory.sync(job, ranks, view)
@@ -197,7 +174,7 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         memory.sync(view.jobs[event.job_id], ranks, view)
         memory.replan_needed = True
 
-    def submitted(event: JobSubmitted, view: View) -> None:
+    def submitted(event: facts.JobSubmitted, view: View) -> None:
         memory.sync(view.jobs[event.job_id], ranks, view)
         if not memory.replan_needed:
             is_told = event.job_id not in memory.reclassed and memory.is_behind(event.job_id)
@@ -208,7 +185,7 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         for job in view.launched:
             memory.sync(job, ranks, view)
 
-    def allocated(event: AllocationChanged, view: View) -> None:
+    def allocated(event: facts.AllocationChanged, view: View) -> None:
         starved = view.is_guarded and memory.is_starved(event.job_id)
         memory.sync(view.jobs[event.job_id], ranks, view)
         # Once it runs it is starved no more; who had to leave one pool, or one place in it, may fit
@@ -223,28 +200,28 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
     observers: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
     observers.update(dict.fromkeys(_LEFT, left))
-    observers |= {JobSubmitted: submitted, AllocationChanged: allocated}
+    observers |= {facts.JobSubmitted: submitted, facts.AllocationChanged: allocated}
     if memory.sizes is not None:
         sizes = memory.sizes
 
-        def reshaped(event: JobReshaped, view: View) -> None:
+        def reshaped(event: facts.JobReshaped, view: View) -> None:
             sizes.sync(view.jobs[event.job_id])
 
-        def solved(event: SizesSet, view: View) -> None:
+        def solved(event: facts.SizesSet, view: View) -> None:
             sizes.answer = {
                 size.job_id: Resources(0, size.cpus_milli, size.memory_mb) for size in event.sizes
             }
 
-        def corrected(event: SensitivityCorrected, view: View) -> None:
+        def corrected(event: facts.SensitivityCorrected, view: View) -> None:
             sizes.correct(event.model, view)
             memory.replan_needed = True
 
-        def refused(event: ReshapeRefused, view: View) -> None:
+        def refused(event: facts.ReshapeRefused, view: View) -> None:
             touched(event, view)
             sizes.unsized.update(dict.fromkeys([share.node for share in event.kept]))
 
-        observers |= {JobReshaped: reshaped, SizesSet: solved}
-        observers |= {SensitivityCorrected: corrected, ReshapeRefused: refused}
+        observers |= {facts.JobReshaped: reshaped, facts.SizesSet: solved}
+        observers |= {facts.SensitivityCorrected: corrected, facts.ReshapeRefused: refused}
     return observers
 
 
@@ -500,14 +477,14 @@ class RankedPolicy(Extended):
             memory.classed = classes_of(self.placement)  # it was restored
         estimates = estimating(memory, ranks) if self.oracle else None
         if memory.classed is None:
-            return {} if estimates is None else {ProfileSampled: estimates}
+            return {} if estimates is None else {facts.ProfileSampled: estimates}
 
         def moved() -> None:
             memory.replan_needed = True
 
         learns = memory.classed.observer(memory.sync, ranks, moved)
-        learning: Observers = {ProfileSampled: learns}
-        return learning if estimates is None else both(learning, {ProfileSampled: estimates})
+        learning: Observers = {facts.ProfileSampled: learns}
+        return learning if estimates is None else both(learning, {facts.ProfileSampled: estimates})
 
     def advance(self, memory: Ranking, view: View) -> None:
         """Re-rank jobs whose rank has changed by itself; see how loaded pools are."""
@@ -517,13 +494,13 @@ class RankedPolicy(Extended):
             for job_id in (*memory.due(view.now_us), *memory.unsteady):
                 memory.sync(view.jobs[job_id], ranks, view)
 
-    def target(self, memory: Ranking, view: View) -> SizesSet | None:
+    def target(self, memory: Ranking, view: View) -> facts.SizesSet | None:
         """Return the sizes of jobs where programs say them; there are no targets."""
         if self.sizing is None or self.sizing.solver is None:
             return None
         return self._of_sizable(memory, view, solve_sizes)
 
-    def speed_of(self, sizes: SizesSet, memory: Ranking, view: View) -> float | None:
+    def speed_of(self, sizes: facts.SizesSet, memory: Ranking, view: View) -> float | None:
         """Return the speed that sizes have which were solved for now; None: none are."""
         return self._of_sizable(memory, view, lambda given: speed_of_sizes(given, sizes.sizes))
 

@@ -25,19 +25,7 @@ from shunter.core import EMPTY_PLAN, REPLAN_AFTER, Job, Observer, Observers, Pla
 from shunter.core.planning import Extended, Placement, at_load, note_load
 from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError, PlanError
-from shunter.events import (
-    JOB_ENDS,
-    AllocationChanged,
-    AllocationLearned,
-    GpuType,
-    JobResized,
-    PlanRejected,
-    ProfileSampled,
-    RoundPlanned,
-    Sharing,
-    TargetsSet,
-    WaitReasonChanged,
-)
+from shunter.events import JOB_ENDS, GpuType, Sharing, facts
 from shunter.policies.gavel.changes import Told, changes_of, known_reasons, pairs_of, waits_of
 from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
 from shunter.policies.gavel.objectives import (
@@ -158,29 +146,31 @@ class GavelPolicy(Extended):
         def changed(event: Any, view: View) -> None:
             memory.stale = memory.changed = True
 
-        def learned(event: AllocationLearned, view: View) -> None:
+        def learned(event: facts.AllocationLearned, view: View) -> None:
             memory.post(view.jobs[event.job_id], view, event.at_us)
             changed(event, view)
 
-        def given(event: TargetsSet, view: View) -> None:
+        def given(event: facts.TargetsSet, view: View) -> None:
             memory.take(event)
             memory.contended = is_contended(memory)
 
-        def planned(event: RoundPlanned, view: View) -> None:
+        def planned(event: facts.RoundPlanned, view: View) -> None:
             memory.stale = False
 
-        def refused(event: PlanRejected, view: View) -> None:
+        def refused(event: facts.PlanRejected, view: View) -> None:
             memory.stale = True
 
-        def waits(event: WaitReasonChanged, view: View) -> None:
+        def waits(event: facts.WaitReasonChanged, view: View) -> None:
             memory.told[event.job_id] = event.wait.reason
 
         told: dict[Any, Any] = dict.fromkeys(REPLAN_AFTER, changed)
-        told.update(dict.fromkeys(JOB_ENDS, memory.ended) | {JobResized: memory.resized})
-        told.update({AllocationChanged: memory.moved, AllocationLearned: learned})
-        told[ProfileSampled] = _sampled(memory, self._rates)
-        told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
-        told[WaitReasonChanged] = waits
+        told.update(dict.fromkeys(JOB_ENDS, memory.ended) | {facts.JobResized: memory.resized})
+        told.update({facts.AllocationChanged: memory.moved, facts.AllocationLearned: learned})
+        told[facts.ProfileSampled] = _sampled(memory, self._rates)
+        told.update(
+            {facts.TargetsSet: given, facts.RoundPlanned: planned, facts.PlanRejected: refused}
+        )
+        told[facts.WaitReasonChanged] = waits
         return self.extensions.observers(told, memory)
 
     def advance(self, memory: GavelMemory, view: View) -> None:
@@ -202,7 +192,7 @@ class GavelPolicy(Extended):
         if memory.asks and memory.finish_times is not None:
             memory.finish_times.note(self._wanted(memory, view))
 
-    def target(self, memory: GavelMemory, view: View) -> TargetsSet | None:
+    def target(self, memory: GavelMemory, view: View) -> facts.TargetsSet | None:
         """Return new targets if they are due; where there are none, the old ones and why."""
         if not memory.asks:
             return None
@@ -210,10 +200,10 @@ class GavelPolicy(Extended):
         try:
             fractions = objective.fractions(self._wanted(memory, view))
         except PlanError as error:
-            return TargetsSet(view.now_us, view.targets, status=str(error))
+            return facts.TargetsSet(view.now_us, view.targets, status=str(error))
         guessed = guesses_in_words(len(memory.guessed), "jobs' rates", memory.guess_error)
         said = "; ".join(filter(None, (self.said, guessed)))
-        return TargetsSet(view.now_us, targets_of(fractions), said)
+        return facts.TargetsSet(view.now_us, targets_of(fractions), said)
 
     def plan(self, memory: GavelMemory, view: View, rng: Rng) -> Plan:
         """Choose, seat, and say why; or let job schedulers propose where."""
@@ -331,7 +321,7 @@ def guesses_in_words(count: int, what: str, error: float | None) -> str:
 
 
 def _sampled(memory: GavelMemory, rates_of: Callable[[GavelMemory], Rates]) -> Observer:
-    def sampled(event: ProfileSampled, view: View) -> None:
+    def sampled(event: facts.ProfileSampled, view: View) -> None:
         job = view.jobs.get(event.job_id)
         gpu_type = None if job is None else gpu_type_of(job, view)
         if event.step is not None:

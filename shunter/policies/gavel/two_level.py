@@ -20,19 +20,7 @@ from shunter.core import EMPTY_PLAN, REPLAN_AFTER, Job, Observers, Plan, Rng, Vi
 from shunter.core.planning import Extended, Placement, ProposalMemory, RoomMemory, at_load
 from shunter.core.ranking import Measure, RankedPolicy, Ranking, drift
 from shunter.errors import PlanError
-from shunter.events import (
-    JOB_ENDS,
-    AllocationChanged,
-    AllocationLearned,
-    Because,
-    GpuType,
-    JobId,
-    Reason,
-    RoundPlanned,
-    Target,
-    Wait,
-    WaitReasonChanged,
-)
+from shunter.events import JOB_ENDS, Because, GpuType, JobId, Reason, Wait, facts
 from shunter.policies.gavel.changes import changes_of, known_reasons
 from shunter.policies.gavel.requests import EntityBy, gpu_type_of, wants
 from shunter.policies.gavel.seating import (
@@ -142,20 +130,26 @@ class TwoLevelPolicy(Extended):
             memory.told.pop(job.job_id, None)
             memory.stale = True
 
-        def moved(event: AllocationChanged, view: View) -> None:
+        def moved(event: facts.AllocationChanged, view: View) -> None:
             memory.told.pop(event.job_id, None)
             if not event.allocation.shares and event.because.rule in Reason.__members__:
                 memory.told[event.job_id] = Reason(event.because.rule)
 
-        def planned(event: RoundPlanned, view: View) -> None:
+        def planned(event: facts.RoundPlanned, view: View) -> None:
             memory.stale = False
 
-        def waits(event: WaitReasonChanged, view: View) -> None:
+        def waits(event: facts.WaitReasonChanged, view: View) -> None:
             memory.told[event.job_id] = event.wait.reason
 
-        told: dict[Any, Any] = dict.fromkeys((*REPLAN_AFTER, AllocationLearned), changed)
+        told: dict[Any, Any] = dict.fromkeys((*REPLAN_AFTER, facts.AllocationLearned), changed)
         told.update(dict.fromkeys(JOB_ENDS, ended))
-        told.update({AllocationChanged: moved, RoundPlanned: planned, WaitReasonChanged: waits})
+        told.update(
+            {
+                facts.AllocationChanged: moved,
+                facts.RoundPlanned: planned,
+                facts.WaitReasonChanged: waits,
+            }
+        )
         ranked = both(self._index.observers(memory.inside), told)
         return self.extensions.observers(ranked, memory)
 
@@ -170,7 +164,7 @@ class TwoLevelPolicy(Extended):
         turn = view.now_us // self.turn_us
         memory.turns, memory.turn = turn > memory.turn, turn
 
-    def target(self, memory: TwoLevelMemory, view: View) -> tuple[Target, ...] | None:
+    def target(self, memory: TwoLevelMemory, view: View) -> tuple[facts.Target, ...] | None:
         """It has no targets: it divides what there is at each plan."""
         return None
 
