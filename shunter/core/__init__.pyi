@@ -19,7 +19,6 @@ from .cluster import (
     gpus_of as gpus_of,
     lowest_bits as lowest_bits,
 )
-from .input_handlers import stays_in_place as stays_in_place
 from .interfaces import (
     REPLAN_AFTER as REPLAN_AFTER,
     AnyPolicy as AnyPolicy,
@@ -116,6 +115,7 @@ from .scheduler import (
     leaves_work as leaves_work,
     merged as merged,
     policy_observers as policy_observers,
+    stays_in_place as stays_in_place,
 )
 from .state import (
     AT_WORK as AT_WORK,
