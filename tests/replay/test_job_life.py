@@ -3,13 +3,19 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from docs.job_life_page import page
 from shunter.ask import fold_events
 from shunter.core import TRANSITIONS, Job, JobPhase, State
+from shunter.core.fold import attempts
+from shunter.errors import IllegalEventError
 from shunter.events import Event
 from shunter.events.log import import_jsonl, open_log, read_log
 from tests.replay.golden_runs import FOLDER, RUNS
@@ -81,6 +87,15 @@ def test_jobs_take_no_other_step(name: str) -> None:
             if before.get(job_id) is not after.get(job_id)
         }
         assert {(*step, type(event)) for step in steps} <= known
+
+
+@pytest.mark.parametrize(("before", "after"), product(JobPhase, JobPhase))
+def test_fold_refuses_every_other_step(before: JobPhase, after: JobPhase) -> None:
+    job: Any = SimpleNamespace(job_id="j1", phase=before)
+    is_known = before is after or (before, after) in {step[:2] for step in TRANSITIONS}
+    with nullcontext() if is_known else pytest.raises(IllegalEventError, match=f"it is {before}"):
+        attempts.enter(job, after)
+    assert job.phase is (after if is_known else before)
 
 
 def test_the_kept_runs_go_through_every_phase() -> None:
