@@ -167,19 +167,6 @@ class Nearness:
     indexed anew at the next question.
     """
 
-    __slots__ = (
-        "_areas",
-        "_counted",
-        "_domains",
-        "_flips",
-        "_known",
-        "_racks",
-        "_stale_areas",
-        "levels",
-        "stale",
-        "tables",
-    )
-
     def __init__(self, servers: Sequence[Server], free: Sequence[int]) -> None:
         sets = dict.fromkeys(server.configuration for server in servers)
         described = {groups.level for where in sets for groups in where.levels}

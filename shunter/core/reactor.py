@@ -69,8 +69,6 @@ With retries it fails once it has had as many further attempts.
 class Departures:
     """What the attempts of jobs that left unasked have come to."""
 
-    __slots__ = ("_counts", "_failing", "_left", "_rules", "_saved", "_state")
-
     def __init__(self, state: State, rules: RoundRules) -> None:
         self._state, self._rules = state, rules
         self._counts: dict[JobId, int] = {}
@@ -165,8 +163,6 @@ class _Measured:
 
 class MeasuredShares:
     """All jobs that measure themselves, from the beginning of a term on."""
-
-    __slots__ = ("_check", "_jobs", "_state", "_tables")
 
     def __init__(self, state: State, check: TableCheck) -> None:
         self._state = state
@@ -453,18 +449,6 @@ class Reactor:
     where the backend told it; it is nothing to be known later. `kinds` are those from which
     anything can follow. How often attempts were lost in a row is counted from the term's start on.
     """
-
-    __slots__ = (
-        "_departures",
-        "_losses",
-        "_reactions",
-        "_rules",
-        "_state",
-        "admission",
-        "gone_us",
-        "kinds",
-        "timers",
-    )
 
     def __init__(self, state: State, rules: RoundRules) -> None:
         self._state = state

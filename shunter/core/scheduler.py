@@ -107,28 +107,6 @@ class _Route(NamedTuple):
 class Scheduler:
     """One policy on one state."""
 
-    __slots__ = (
-        "_effects",
-        "_events",
-        "_listeners",
-        "_often",
-        "_routes",
-        "asked",
-        "fruitless",
-        "memory",
-        "nothing_comes",
-        "past",
-        "planner",
-        "policy",
-        "reactor",
-        "replan_needed",
-        "round_ended",
-        "rules",
-        "state",
-        "view",
-        "world_ended",
-    )
-
     def __init__(
         self,
         policy: Policy[Any],

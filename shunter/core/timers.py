@@ -133,8 +133,6 @@ class _Counted:
 class Repeats:
     """The rejections that are still to be told; it begins empty with each term."""
 
-    __slots__ = ("_counted", "_state", "_window_us")
-
     def __init__(self, state: State, round_us: int) -> None:
         self._state = state
         self._window_us = round_us or WINDOW_US
@@ -244,21 +242,6 @@ class Timers:
     By the rules checkpoints may lie on the servers that saved them, and the time limit of an
     attempt may count from its start on: before it waits in a queue that is not ours.
     """
-
-    __slots__ = (
-        "_checkpoints",
-        "_checkpoints_changed",
-        "_is_bound",
-        "_limits",
-        "_state",
-        "_stay",
-        "_turns",
-        "_turns_changed",
-        "_waits",
-        "arrays",
-        "repeats",
-        "returns",
-    )
 
     def __init__(self, state: State, rules: RoundRules) -> None:
         self._state = state

@@ -100,14 +100,6 @@ class FeedbackQueues(IndexDefaults):
 class QueueRanks:
     """The queues of one cluster: moves jobs between them as time passes."""
 
-    __slots__ = (
-        "_bounds",
-        "_counts_gpus",
-        "_knob",
-        "_notes",
-        "_per",
-    )
-
     drifts = False
     wanders = False
 

@@ -10,6 +10,7 @@ change; last the approver of proposals, which uses the same check.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from shunter.core.cluster import Health, Server, gpus_of
@@ -195,8 +196,7 @@ def approve(
     first: dict[JobId, facts.PlanRejected] = {}
     with Draft(state) as draft:
         while True:
-            check = Check(state, draft, guards, now_us)
-            check.takes_turns, check.homes_are_fixed = takes_turns, homes_are_fixed
+            check = Check(state, draft, guards, now_us, takes_turns, homes_are_fixed)
             approval = check.run(plan, dropped)
             for refusal in approval.refused:
                 first.setdefault(refusal.job_id, refusal)
@@ -236,32 +236,24 @@ def _in_vain(approval: Approval) -> set[JobId]:
     }
 
 
+@dataclass
 class Check:
     """One pass over a plan, carried out in a draft as far as it is allowed."""
 
-    __slots__ = (
-        "draft",
-        "given",
-        "guards",
-        "homes_are_fixed",
-        "now_us",
-        "otherwise",
-        "reshaped",
-        "servers",
-        "state",
-        "takes_turns",
-    )
+    state: State
+    draft: Draft
+    guards: Guards
+    now_us: int
+    takes_turns: bool = False
+    homes_are_fixed: bool = False
+    given: dict[JobId, Sharing] = field(default_factory=dict)
+    reshaped: dict[JobId, Allocation] = field(default_factory=dict)
+    otherwise: set[JobId] = field(default_factory=set)
 
-    def __init__(self, state: State, draft: Draft, guards: Guards, now_us: int) -> None:
-        self.state = state
-        self.servers = state.cluster.servers
-        self.draft = draft
-        self.guards = guards
-        self.now_us = now_us
-        self.takes_turns = self.homes_are_fixed = False
-        self.given: dict[JobId, Sharing] = {}
-        self.reshaped: dict[JobId, Allocation] = {}
-        self.otherwise: set[JobId] = set()
+    @property
+    def servers(self) -> Mapping[NodeName, Server]:
+        """The servers by name."""
+        return self.state.cluster.servers
 
     def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
         """Check every change in order, leaving out the suspensions in `dropped`."""

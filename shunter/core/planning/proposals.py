@@ -327,45 +327,35 @@ def without_proposed(plan: Plan) -> Plan:
 # order found for it is kept; so is a place that others leave for a gang that has no other.
 
 
+@dataclass(frozen=True)
 class _Schedulers:
     """The schedulers of the admitted jobs, in the order of the policy."""
 
-    def __init__(
-        self,
-        scheme: Decentralised,
-        memory: ProposalMemory,
-        view: View,
-        placement: Placement,
-        rng: Rng,
-        draft: Draft,
-        reserved: Reserved,
-        needs: Needs | None,
-    ) -> None:
-        self._needs = needs
-        self._scheme = scheme
-        self._memory = memory
-        self._view = view
-        self._placement = placement
-        self._rng = rng
-        self._draft = draft
-        self._reserved = reserved
+    scheme: Decentralised
+    memory: ProposalMemory
+    view: View
+    placement: Placement
+    rng: Rng
+    draft: Draft
+    reserved: Reserved
+    needs: Needs | None
 
     def propose(self, starts: Sequence[Start], others: Sequence[Change]) -> Iterator[Proposal]:
         """Yield what they propose whose turn it is, each in its own view.
 
         Without staleness a view has all that was proposed before: as if there were one lock.
         """
-        draft, stale = self._draft, self._scheme.staleness_us > 0
+        draft, stale = self.draft, self.scheme.staleness_us > 0
         if not stale:
-            draft.carry_out(others, self._view.jobs)
-            for shares in self._reserved.values():
+            draft.carry_out(others, self.view.jobs)
+            for shares in self.reserved.values():
                 _take(shares, draft)
         for start in starts:
-            kept = self._reserved.get(start.job_id)
+            kept = self.reserved.get(start.job_id)
             if kept is not None:
-                yield Proposal(start.job_id, self._view.seq, (Allocation(kept),), start.because)
+                yield Proposal(start.job_id, self.view.seq, (Allocation(kept),), start.because)
                 continue
-            if not self._memory.is_due(start.job_id, self._view.now_us):
+            if not self.memory.is_due(start.job_id, self.view.now_us):
                 continue
             version, found = self._found(start, stale=stale)
             if found:
@@ -375,21 +365,21 @@ class _Schedulers:
 
     def _found(self, start: Start, *, stale: bool) -> tuple[int, list[Allocation]]:
         """Return the version of a job's view, and the places found in it, the best first."""
-        draft, view, rng = self._draft, self._view, self._rng
+        draft, view, rng = self.draft, self.view, self.rng
         mark, version = draft.mark, view.seq
         if stale:
-            at_us = view.now_us - rng.below(self._scheme.staleness_us + 1)
-            version = view.seq if (seen := self._memory.look_back(draft, at_us)) is None else seen
-            for shares in self._reserved.values():
+            at_us = view.now_us - rng.below(self.scheme.staleness_us + 1)
+            version = view.seq if (seen := self.memory.look_back(draft, at_us)) is None else seen
+            for shares in self.reserved.values():
                 _take(shares, draft)
         pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
         job = view.jobs[start.job_id]
         demand = job.waits_as
-        if self._needs is not None:
-            demand = self._needs.demand(demand, job, pool)
+        if self.needs is not None:
+            demand = self.needs.demand(demand, job, pool)
         found: list[Allocation] = []
-        while len(found) < self._scheme.candidates:
-            place = draft.place(self._placement, pool, demand)
+        while len(found) < self.scheme.candidates:
+            place = draft.place(self.placement, pool, demand)
             if not isinstance(place, tuple):
                 break
             found.append(Allocation(place))
