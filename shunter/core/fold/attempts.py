@@ -5,6 +5,7 @@ The rules of all kinds of facts are made of these steps.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Protocol
 
 from shunter.core.cluster import Cluster, Gpu, Health, Server, gpus_of
 from shunter.core.speeds import NO_PACE, KnownVerdict, MeasuredPlacement, bounded
@@ -450,17 +451,30 @@ def job_of(state: State, job_id: JobId, kind: str) -> Job:
     return job
 
 
-def attempt_of(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
-    """Return the job whose current attempt this is.
+class OfAttempt(Protocol):
+    """A fact about an attempt of a job."""
+
+    @property
+    def job_id(self) -> JobId:
+        """The job."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, from 1 on."""
+
+
+def attempt_of(state: State, event: OfAttempt) -> Job:
+    """Return the job whose current attempt a fact is about.
 
     Raises:
         IllegalEventError: the job is at another attempt, or unknown.
     """
-    job = job_of(state, job_id, kind)
-    if job.attempt != attempt or job.since_us is None:
+    kind = type(event).__name__
+    job = job_of(state, event.job_id, kind)
+    if job.attempt != event.attempt or job.since_us is None:
         raise IllegalEventError(
-            f"{kind} of attempt {attempt} of job {job_id}, which is at attempt {job.attempt} "
-            f"and {job.phase}"
+            f"{kind} of attempt {event.attempt} of job {job.job_id}, which is at attempt "
+            f"{job.attempt} and {job.phase}"
         )
     return job
 
@@ -532,7 +546,8 @@ def vacate(state: State, job: Job, at_us: int) -> None:
         withdraw(state, job, at_us)
         let_go(state, job, at_us)
         return
-    leave_trial(state, job, at_us)
+    if job.packed_with or state.trials:
+        leave_trial(state, job, at_us)
     state.cluster.vacate(job.held.shares)
     state.queues[job.spec.queue].gpus -= job.gpus
     job.allocation = NOTHING

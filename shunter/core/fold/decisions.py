@@ -15,7 +15,6 @@ from shunter.core.fold.attempts import (
     open_up,
     pack_jobs,
     rehome,
-    start_work,
     stop_work,
     take_back_preemption,
     undecide,
@@ -275,7 +274,7 @@ def _change_at_once(state: State, job: Job, event: facts.AllocationChanged) -> F
     state.queues[job.spec.queue].gpus += gpus
     begin(state, job, event.at_us, gpus)
     enter(job, RUNNING)
-    start_work(job, event.at_us, 1.0)
+    job.working_since_us, job.speed = event.at_us, 1.0
     return FoldResult((job,))
 
 
@@ -352,14 +351,14 @@ def trial_started(state: State, event: facts.TrialStarted) -> None:
 
 def trial_kept(state: State, event: facts.TrialKept) -> None:
     """Remember a verdict; what was tried goes on."""
-    _remember(state, event, "TrialKept")
+    _remember(state, event)
 
 
 def trial_reverted(state: State, event: facts.TrialReverted) -> None:
     """Remember a verdict; jobs that were packed have turns of their own again."""
     job = job_of(state, event.job_id, "TrialReverted")
     if event.job_id in state.trials:
-        _remember(state, event, "TrialReverted")
+        _remember(state, event)
     elif not job.packed_with:
         raise IllegalEventError(f"TrialReverted of job {event.job_id}, of which nothing is tried")
     if job.packed_with:
@@ -367,8 +366,8 @@ def trial_reverted(state: State, event: facts.TrialReverted) -> None:
     job.pace = job.pace.anew()
 
 
-def _remember(state: State, event: facts.TrialKept | facts.TrialReverted, kind: str) -> None:
-    trial = state.trials.pop(event.job_id, None)
+def _remember(state: State, event: facts.TrialKept | facts.TrialReverted) -> None:
+    trial, kind = state.trials.pop(event.job_id, None), type(event).__name__
     if trial is None:
         raise IllegalEventError(f"{kind} of job {event.job_id}, of which nothing is tried")
     if event.reason not in set(TrialReason) or not 0 <= event.measured < SUM_MOST:

@@ -40,7 +40,7 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events import Allocation, Event, JobId, NodeName, Reason, Share, Sharing, Wait, facts
+from shunter.events import Allocation, Event, NodeName, Reason, Share, Sharing, Wait, facts
 
 # A server refused a change of CPUs or memory: the attempt keeps what it has, though others may have
 # been given it. Jobs that wait to be launched there are displaced, the last first.
@@ -51,7 +51,7 @@ def reshape_refused(state: State, event: facts.ReshapeRefused) -> FoldResult | N
 
     Where it was to have yet other shares meanwhile, those are asked for, and this is a note.
     """
-    job = attempt_of(state, event.job_id, event.attempt, "ReshapeRefused")
+    job = attempt_of(state, event)
     if len(event.wanted) != len(event.kept) or not all(map(_is_beside, event.wanted, event.kept)):
         raise IllegalEventError(f"job {job.job_id} cannot keep {event.kept} for {event.wanted}")
     held = job.held
@@ -88,7 +88,7 @@ UNTOLD_MOST = 4
 
 def launch_failed(state: State, event: facts.LaunchFailed) -> FoldResult:
     """Put a job back that never started; that it was displaced is no failure."""
-    job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
+    job = attempt_of(state, event)
     if not event.checkpoint_on and job.held.shares:
         job.launches_failed += 1
     if event.waited:
@@ -103,7 +103,7 @@ def attempt_started(state: State, event: facts.AttemptStarted) -> None:
 
     It does from when it began on, but at the earliest from its launch, whatever clocks say.
     """
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptStarted")
+    job = attempt_of(state, event)
     began_us = event.at_us
     if event.started_us is not None:
         if event.started_us > event.at_us:
@@ -133,7 +133,7 @@ def attempt_started(state: State, event: facts.AttemptStarted) -> None:
 
 def allocation_learned(state: State, event: facts.AllocationLearned) -> FoldResult:
     """Let an attempt hold the GPUs it was found on, whoever had them."""
-    job = attempt_of(state, event.job_id, event.attempt, "AllocationLearned")
+    job = attempt_of(state, event)
     result = move_to(state, job, event.allocation, event.at_us)
     checkpoints_after_move(state, job)
     return result
@@ -141,7 +141,7 @@ def allocation_learned(state: State, event: facts.AllocationLearned) -> FoldResu
 
 def training_started(state: State, event: facts.TrainingStarted) -> None:
     """Count what the attempt runs from its first mini-batch on."""
-    job = attempt_of(state, event.job_id, event.attempt, "TrainingStarted")
+    job = attempt_of(state, event)
     if job.working_since_us is None and job.phase is LAUNCHING:
         raise IllegalEventError(f"TrainingStarted of job {event.job_id}, which is {job.phase}")
     _count_note(job, event.nodes)
@@ -151,40 +151,40 @@ def training_started(state: State, event: facts.TrainingStarted) -> None:
 
 def speed_changed(state: State, event: facts.SpeedChanged) -> None:
     """Count a job's work at its old speed up to now, and at the new one from now on."""
-    job = attempt_of(state, event.job_id, event.attempt, "SpeedChanged")
+    job = attempt_of(state, event)
     if job.working_since_us is None:
         raise IllegalEventError(f"SpeedChanged of job {event.job_id}, which is {job.phase}")
     _change_speed(job, event.speed, event.at_us)
 
 
-def suspend_acknowledged(state: State, event: facts.SuspendAcknowledged) -> None:
-    """Only a note: the job will leave at its next mini-batch boundary."""
-    job = attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged")
-    _count_note(job, event.nodes)
+def attempt_noted(
+    state: State,
+    event: facts.SuspendAcknowledged | facts.SuspendEscalated | facts.MessagesDropped,
+) -> None:
+    """Only count a note of an attempt's journal.
 
-
-def suspend_escalated(state: State, event: facts.SuspendEscalated) -> None:
-    """Only a note: the job is made to leave by a stronger mode."""
-    job = attempt_of(state, event.job_id, event.attempt, "SuspendEscalated")
-    _count_note(job, event.nodes)
+    The job will leave at its next mini-batch boundary, or is made to leave by a stronger mode, or
+    something that it or its host said was not taken.
+    """
+    _count_note(attempt_of(state, event), event.nodes)
 
 
 def job_stopped(state: State, event: facts.JobStopped) -> None:
     """Stop the progress of a job that keeps all it holds; it has no turns meanwhile."""
     leave_trial(state, job_of(state, event.job_id, "JobStopped"), event.at_us)
-    _go_at(state, event, "JobStopped", 0.0)
+    _go_at(state, event, 0.0)
 
 
 def job_continued(state: State, event: facts.JobContinued) -> None:
     """Let a stopped job make progress again."""
-    _go_at(state, event, "JobContinued", 1.0)
+    _go_at(state, event, 1.0)
 
 
 def turn_started(state: State, event: facts.TurnStarted) -> None:
     """Let an attempt that shares its GPUs in turns have them."""
     is_live = event.began_us is not None  # a simulation sees them begin
     told_by = tuple([share.node for share in event.shares]) if is_live else ()
-    job = _turning(state, event.job_id, event.attempt, "TurnStarted", told_by)
+    job = _turning(state, event, told_by)
     if is_live:
         state.has_live_turns = True
     noted_us = _really(job, event.began_us, event.at_us)
@@ -204,7 +204,7 @@ def turn_started(state: State, event: facts.TurnStarted) -> None:
 
 def turn_ended(state: State, event: facts.TurnEnded) -> None:
     """Let an attempt make no progress until its next turn."""
-    job = _turning(state, event.job_id, event.attempt, "TurnEnded", event.nodes)
+    job = _turning(state, event, event.nodes)
     if not can_end(state, job, event):
         raise IllegalEventError(f"TurnEnded of job {job.job_id}, which waits for its turn")
     is_on = bool(job.gpus)
@@ -216,7 +216,7 @@ def turn_ended(state: State, event: facts.TurnEnded) -> None:
 
 def checkpoint_saved(state: State, event: facts.CheckpointSaved) -> None:
     """Only a note: where in it the job can go on from is known by its own folder."""
-    job = attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
+    job = attempt_of(state, event)
     _count_note(job, event.nodes)
     saved_step(job, event)
 
@@ -227,15 +227,9 @@ def checkpoint_discarded(state: State, event: facts.CheckpointDiscarded) -> None
     drop_checkpoints(state, job, event)
 
 
-def messages_dropped(state: State, event: facts.MessagesDropped) -> None:
-    """Only a note: something that the job or its host said was not taken."""
-    job = attempt_of(state, event.job_id, event.attempt, "MessagesDropped")
-    _count_note(job, event.nodes)
-
-
 def attempt_set_aside(state: State, event: facts.AttemptSetAside) -> None:
     """Note that nothing an attempt tells is believed any more."""
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptSetAside")
+    job = attempt_of(state, event)
     if job.set_aside == event.attempt:
         raise IllegalEventError(f"attempt {event.attempt} of job {job.job_id} was set aside twice")
     job.set_aside = event.attempt
@@ -243,7 +237,7 @@ def attempt_set_aside(state: State, event: facts.AttemptSetAside) -> None:
 
 def job_suspended(state: State, event: facts.JobSuspended) -> None:
     """Stop the job's progress; its GPUs follow with GpusReleased."""
-    job = attempt_of(state, event.job_id, event.attempt, "JobSuspended")
+    job = attempt_of(state, event)
     if job.phase is RUNNING:
         enter(job, SUSPENDING)  # it left by itself, to be resumed later
         withdraw(state, job, event.at_us)
@@ -253,7 +247,7 @@ def job_suspended(state: State, event: facts.JobSuspended) -> None:
 
 def attempt_ended(state: State, event: facts.AttemptEnded) -> None:
     """Stop the job's progress for good; how it ended follows."""
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptEnded")
+    job = attempt_of(state, event)
     has_failed = bool(event.exit_code) and job.phase is RUNNING and not job.end_cause
     leave_trial(state, job, event.at_us, has_failed=has_failed)
     stop_work(job, event.at_us)
@@ -288,7 +282,7 @@ def _note_early_failure(job: Job, event: facts.AttemptEnded) -> None:
 
 def attempt_lost(state: State, event: facts.AttemptLost) -> FoldResult:
     """Put a job back whose processes are gone with their server."""
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
+    job = attempt_of(state, event)
     if job.phase is SUSPENDING:
         was_not_preempted(job)
     stop_work(job, event.at_us, event.lost_us)
@@ -298,7 +292,7 @@ def attempt_lost(state: State, event: facts.AttemptLost) -> FoldResult:
 
 def gpus_released(state: State, event: facts.GpusReleased) -> FoldResult:
     """Let go of the GPUs; a job that moves is launched once its new ones are free."""
-    job = attempt_of(state, event.job_id, event.attempt, "GpusReleased")
+    job = attempt_of(state, event)
     ends = job.phase is ENDING
     if job.phase not in LEAVING:
         raise IllegalEventError(f"GPUs of job {event.job_id} were released while {job.phase}")
@@ -330,11 +324,14 @@ def _count_note(job: Job, nodes: tuple[NodeName, ...]) -> None:
 
 
 def _turning(
-    state: State, job_id: JobId, attempt: int, kind: str, told_by: tuple[NodeName, ...]
+    state: State, event: facts.TurnStarted | facts.TurnEnded, told_by: tuple[NodeName, ...]
 ) -> Job:
-    job = attempt_of(state, job_id, attempt, kind)
+    job = attempt_of(state, event)
     if job.held.sharing is not _SLICED or job.working_since_us is None:
-        raise IllegalEventError(f"{kind} of job {job_id}, which takes no turns or does not work")
+        kind = type(event).__name__
+        raise IllegalEventError(
+            f"{kind} of job {job.job_id}, which takes no turns or does not work"
+        )
     _count_note(job, told_by)
     return job
 
@@ -384,11 +381,10 @@ def _start_up_us(job: Job) -> int:
     return START_UP_US << (job.attempt - 1)
 
 
-def _go_at(
-    state: State, event: facts.JobStopped | facts.JobContinued, kind: str, speed: float
-) -> None:
-    job = attempt_of(state, event.job_id, event.attempt, kind)
+def _go_at(state: State, event: facts.JobStopped | facts.JobContinued, speed: float) -> None:
+    job = attempt_of(state, event)
     if job.working_since_us is None:
+        kind = type(event).__name__
         raise IllegalEventError(f"{kind} of job {event.job_id}, which is {job.phase}")
     _change_speed(job, 0.0 if job.awaits_turn else speed, event.at_us)
     _count_note(job, event.nodes)
@@ -399,8 +395,8 @@ def _go_at(
 EXECUTION_RULES: dict[type[Event], Rule] = {
     facts.LaunchFailed: launch_failed,
     facts.AttemptStarted: attempt_started,
-    facts.SuspendAcknowledged: suspend_acknowledged,
-    facts.SuspendEscalated: suspend_escalated,
+    facts.SuspendAcknowledged: attempt_noted,
+    facts.SuspendEscalated: attempt_noted,
     facts.JobStopped: job_stopped,
     facts.JobContinued: job_continued,
     facts.TurnStarted: turn_started,
@@ -413,7 +409,7 @@ EXECUTION_RULES: dict[type[Event], Rule] = {
     facts.GpusReleased: gpus_released,
     facts.SpeedChanged: speed_changed,
     facts.TrainingStarted: training_started,
-    facts.MessagesDropped: messages_dropped,
+    facts.MessagesDropped: attempt_noted,
     facts.AttemptSetAside: attempt_set_aside,
     facts.AllocationLearned: allocation_learned,
     facts.ReshapeRefused: reshape_refused,

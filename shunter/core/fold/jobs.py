@@ -178,7 +178,7 @@ def _wait_for_others(
 
 def profile_sampled(state: State, event: facts.ProfileSampled) -> None:
     """Remember a job's rate and its model's largest messages; the rest is a note."""
-    job = attempt_of(state, event.job_id, event.attempt, "ProfileSampled")
+    job = attempt_of(state, event)
     _note_pace(state, job, event)
     note_messages(state.messages, job.spec.model, event)
 
