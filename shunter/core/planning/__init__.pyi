@@ -69,7 +69,6 @@ from .proposals import (
     AllocationHistory as AllocationHistory,
     Decentralised as Decentralised,
     ProposalMemory as ProposalMemory,
-    decentralised_plan as decentralised_plan,
     divided as divided,
     proposal_observers as proposal_observers,
     without_proposed as without_proposed,
