@@ -87,7 +87,7 @@ class FinishTimeFairness(IndexDefaults):
 
     quantum_us: int = 1
     name: str = "ftf"
-    oracle: bool = True
+    oracle = True
     measures = (Measure.rho_step,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:

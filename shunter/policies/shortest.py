@@ -19,8 +19,8 @@ class TotalDuration(IndexDefaults):
     """Ranks jobs by their whole run time in microseconds."""
 
     name: str = "sjf"
-    oracle: bool = True
-    preemptive: bool = False
+    oracle = True
+    preemptive = False
     measures = (Measure.duration_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
@@ -40,8 +40,8 @@ class RemainingTime(IndexDefaults):
     """
 
     name: str = "srtf"
-    oracle: bool = True
-    drifts: bool = True
+    oracle = True
+    drifts = True
     measures = (Measure.remaining_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
@@ -61,8 +61,8 @@ class RemainingService(IndexDefaults):
     """
 
     name: str = "shortest_gpu"
-    oracle: bool = True
-    wanders: bool = True
+    oracle = True
+    wanders = True
     measures = (Measure.remaining_gpu_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
@@ -136,8 +136,8 @@ class RemainingVolume(IndexDefaults):
 
     demands: Demands = field(default_factory=Demands)
     name: str = "tetris"
-    oracle: bool = True
-    wanders: bool = True
+    oracle = True
+    wanders = True
     is_relative: bool = True
     measures = (Measure.cluster_ns,)
 

@@ -89,7 +89,7 @@ def test_jobs_take_no_other_step(name: str) -> None:
         assert {(*step, type(event)) for step in steps} <= known
 
 
-@pytest.mark.parametrize(("before", "after"), product(JobPhase, JobPhase))
+@pytest.mark.parametrize(("before", "after"), list(product(JobPhase, JobPhase)))
 def test_fold_refuses_every_other_step(before: JobPhase, after: JobPhase) -> None:
     job: Any = SimpleNamespace(job_id="j1", phase=before)
     is_known = before is after or (before, after) in {step[:2] for step in TRANSITIONS}

@@ -28,6 +28,7 @@ from .extensions import (
     CanMakeRoom as CanMakeRoom,
     CanPropose as CanPropose,
     Extended as Extended,
+    RoomMaker as RoomMaker,
     RoomMemory as RoomMemory,
 )
 from .fault_barrier import (

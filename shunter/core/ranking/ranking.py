@@ -227,16 +227,15 @@ class Index(Ranks, Protocol):
         """What happens after a job that does not fit."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class IndexDefaults:
     """What most indexes say of themselves (`Index`); one names what is otherwise."""
 
-    version: str = "1"
-    oracle: bool = False
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
+    version = "1"
+    oracle = False
+    preemptive = True
+    drifts = False
+    wanders = False
+    misfit = Misfit.skipped
 
 
 class NotedRanks(Ranks, Protocol):

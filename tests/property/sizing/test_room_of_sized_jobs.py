@@ -201,8 +201,7 @@ def test_moves_keep_what_sizes_promise_and_are_decided_again(
     by = replace(
         policy("fifo_backfill", "spread"),
         sizing=Sizing(mechanism, TABLE, solver),
-        room=MakingRoom(1, 3, 5),
-    )
+    ).with_room(MakingRoom(1, 3, 5))
     outcome = run(world, by, listeners=(checked(mechanism),))
     assert not outcome.of(PlanRejected)
     decided_again(outcome, by, world)
@@ -242,8 +241,7 @@ def test_nobody_grows_into_what_a_mover_has_yet_to_leave() -> None:
     by = replace(
         policy("fifo_backfill", "first_fit"),
         sizing=Sizing(Mechanism.tune, table),
-        room=MakingRoom(1, 3, 5),
-    )
+    ).with_room(MakingRoom(1, 3, 5))
     told = [
         (one.at_us, one.job_id, sum(share.cpus_milli for share in one.allocation.shares))
         for one in run(world, by).of(AllocationChanged, JobReshaped)
