@@ -77,7 +77,7 @@ def pick_gpus(
     *,
     packs: bool = True,
 ) -> int:
-    """Return the mask of the nearest `count` free GPUs, or 0 if none are near enough together.
+    """Return the mask of the nearest `count` free GPUs, or 0 if none are near enough.
 
     If not `packs`, they are those with the fewest neighbours: of groups that have enough the freest
     is taken, and of those that are equally free one where the groups around it are.
@@ -161,7 +161,7 @@ def _pick(
 def _crowding(
     mask: int, around: tuple[LevelGroups, ...], free: int, packs: bool
 ) -> tuple[int, ...]:
-    """Return what groups are ordered by: how many are free, or how few are in those around it."""
+    """Return what orders groups: how many GPUs are free, there or around."""
     if packs:
         return ((mask & free).bit_count(),)
     return tuple(
@@ -396,7 +396,7 @@ class _Split:
 
 
 class _Strategy:
-    """What strategies have in common that treat gangs of one server and of several apart."""
+    """What strategies share that place jobs of one server and gangs apart."""
 
     pick = staticmethod(pick_nearest)
 
@@ -441,7 +441,7 @@ class FirstFit(_Strategy):
 
 
 def _filled(pool: Pool, demand: Demand, rows: Iterable[int]) -> list[Spot] | None:
-    """Take what each server has for the gang, in the order of the rows and of the servers."""
+    """Take what each server has for the gang, row after row, first servers first."""
     spots: list[Spot] = []
     left = demand.gpus
     for row in rows:
