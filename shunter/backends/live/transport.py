@@ -25,10 +25,14 @@ from anyio.abc import Process
 
 from shunter.backends import node
 from shunter.backends.live.settings import Socket
-from shunter.backends.node.messages import WrongMessageError, parsed
-from shunter.backends.node.records import create_private, own_folder
-from shunter.backends.node.verbs import command
-from shunter.backends.node.wire import Shape
+from shunter.backends.node import (
+    Shape,
+    WrongMessageError,
+    command,
+    create_private,
+    own_folder,
+    parsed,
+)
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
