@@ -4,34 +4,24 @@ A file is named by numbers, by one of two words that the query's model knows, an
 exists: nothing of a request becomes a part of a path. Read `output_logs` first.
 """
 
-from collections.abc import AsyncGenerator
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
+
+import anyio
+from starlette.responses import Response
+
 from shunter.api.access import TimelyResponse
 from shunter.api.job_history import JobHistory
-from shunter.api.jobs import history_in_log
-from shunter.api.jobs import known
+from shunter.api.jobs import history_in_log, known
 from shunter.api.request_models import LogsQuery
-from shunter.api.routing import BYTES
-from shunter.api.routing import Call
-from shunter.api.routing import JOB
-from shunter.api.routing import NoBody
-from shunter.api.routing import route
+from shunter.api.routing import BYTES, JOB, Call, NoBody, route
 from shunter.api.services import Services
 from shunter.ask import instant_us
-from shunter.backends.node import offset_at
-from shunter.backends.node import parsed_times
+from shunter.backends.node import offset_at, parsed_times
 from shunter.daemon import Caller
-from shunter.errors import NotFoundError
-from shunter.errors import RefusedError
-from shunter.errors import UsageError
+from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events import JobId
-from starlette.responses import Response
-import anyio
-
 
 # Both streams in the order of time, by the times that the rank's supervisor noted
 # (shunter/backends/node/output.py). Where these leave the order open, a line of its own says so.

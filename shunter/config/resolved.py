@@ -4,31 +4,29 @@ It leaves out `[log]`, paths, and everything that changes no event; input files 
 digest. So equal runs record equal bytes, wherever they read from and write to.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
+
 from shunter.config.cluster import GPU
 from shunter.config.loading import LoadedConfig
 from shunter.config.model import Config
 from shunter.config.policy import PolicySection
-from shunter.config.policy_plugins import built
-from shunter.config.policy_plugins import completed
-from shunter.config.policy_plugins import equipped
-from shunter.config.policy_plugins import find_policy
-from shunter.config.policy_plugins import fitted
-from shunter.config.policy_plugins import informed
-from shunter.config.policy_plugins import weighed
-from shunter.config.simulation import Reactions
-from shunter.config.simulation import find_world
+from shunter.config.policy_plugins import (
+    built,
+    completed,
+    equipped,
+    find_policy,
+    fitted,
+    informed,
+    weighed,
+)
+from shunter.config.simulation import Reactions, find_world
 from shunter.core import AnyPolicy
 from shunter.core.planning import RoundRules
-from shunter.core.speeds import SensitivityTable
-from shunter.core.speeds import TableCheck
-from shunter.core.speeds import ThroughputTable
+from shunter.core.speeds import SensitivityTable, TableCheck, ThroughputTable
 from shunter.errors import ConfigError
-from typing import Any
-from typing import Final
-import json
-
 
 LAUNCHES_FIRST = "launches_first"
 """The key that says it in the record, where it is so."""
