@@ -71,6 +71,7 @@ from .recorded import (
     recorded_throughputs as recorded_throughputs,
 )
 from .resolved import (
+    LEARNS_TOLERANCE as LEARNS_TOLERANCE,
     PROBE_LIVE_LEAST_US as PROBE_LIVE_LEAST_US,
     learns_tolerance as learns_tolerance,
     policy_runtime as policy_runtime,

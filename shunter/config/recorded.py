@@ -5,6 +5,7 @@ the models of clusters, workloads and worlds.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,30 +63,9 @@ def recorded_runtime(record: str) -> PolicyRuntime:
         table = json.dumps(section.params[section.name])
         plugin = find_policy(section.name)
         params = plugin.Params.model_validate_json(table)
-        rules = RoundRules(
-            round_us=section.round_us,
-            seed=document["seed"],
-            instant=document["instant"],
-            backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
-            all_reasons=document["reasons"] == "all",
-            guards=section.guards.guards(
-                launches_first=document.get(LAUNCHES_FIRST, False),
-                only_lower=document.get(REACTOR, 0) >= _LOWER_GUARDS,
-            ),
-            is_live="backend" in document,
-            live_reactions=document["simulation"].get("reactions") == "live",
-            checkpoints_stay=document.get("backend", {}).get("checkpoints_stay", False),
-            launches_wait=document.get("backend", {}).get("launches_wait", False),
-            takes_turns=section.slicing is not None,
-            on_fault=section.reaction(is_live="backend" in document),
-            table_check=table_check(section.correct_beyond or 0.0, sensitivity),
-            learns_tolerance=section.learns(is_measured=bool(section.topology.learn)),
-            decentralised=section.scheme,
-            full_waits=document.get(FULL_WAITS, False),
-            moves_evicted=document.get(MOVES_EVICTED, False),
-            bounds_departures=document.get(REACTOR, 0) >= _BOUND_DEPARTURES,
-            retries_elsewhere=document.get("backend", {}).get(RETRIES_ELSEWHERE, False),
-        )
+        check = table_check(section.correct_beyond or 0.0, sensitivity)
+        learns = section.learns(is_measured=bool(section.topology.learn))
+        rules = rules_of(section, document, check, learns=learns)
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
     # The record holds the whole table, whatever was read then.
@@ -95,6 +75,41 @@ def recorded_runtime(record: str) -> PolicyRuntime:
     policy = informed(policy, recorded_throughputs(record))
     policy = section.sized(policy, sensitivity, is_live=rules.is_live)
     return PolicyRuntime(section.making_room(section.proposing(policy)), rules)
+
+
+def rules_of(
+    section: PolicySection, document: Mapping[str, Any], check: TableCheck | None, *, learns: bool
+) -> RoundRules:
+    """Return the rules by which a policy is asked, as a record says them.
+
+    A log of an earlier version lacks keys that say later rules, and is decided again without these.
+    """
+    backend, reactor = document.get("backend"), document.get(REACTOR, 0)
+    live = backend or {}
+    return RoundRules(
+        round_us=section.round_us,
+        seed=document["seed"],
+        instant=document["instant"],
+        backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
+        all_reasons=document["reasons"] == "all",
+        guards=section.guards.guards(
+            launches_first=document.get(LAUNCHES_FIRST, False),
+            only_lower=reactor >= _LOWER_GUARDS,
+        ),
+        is_live=backend is not None,
+        live_reactions=document["simulation"].get("reactions") == "live",
+        checkpoints_stay=live.get("checkpoints_stay", False),
+        launches_wait=live.get("launches_wait", False),
+        takes_turns=section.slicing is not None,
+        on_fault=section.reaction(is_live=backend is not None),
+        table_check=check,
+        learns_tolerance=learns,
+        decentralised=section.scheme,
+        full_waits=document.get(FULL_WAITS, False),
+        moves_evicted=document.get(MOVES_EVICTED, False),
+        bounds_departures=reactor >= _BOUND_DEPARTURES,
+        retries_elsewhere=live.get(RETRIES_ELSEWHERE, False),
+    )
 
 
 def table_check(tolerance: float, table: SensitivityTable | None) -> TableCheck | None:

@@ -6,7 +6,7 @@ digest. So equal runs record equal bytes, wherever they read from and write to.
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from shunter.config.cluster import GPU
 from shunter.config.loading import LoadedConfig
@@ -29,11 +29,11 @@ from shunter.config.recorded import (
     REACTOR,
     RETRIES_ELSEWHERE,
     PolicyRuntime,
+    rules_of,
     table_check,
 )
 from shunter.config.simulation import Reactions, find_world
 from shunter.core import AnyPolicy
-from shunter.core.planning import RoundRules
 from shunter.errors import ConfigError
 
 
@@ -53,32 +53,38 @@ def record_of(
         moves_evicted: whether the plan that evicts a job may move it.
     """
     document = loaded.config.model_dump(mode="json", by_alias=True)
-    log = document.pop("log")
+    document.pop("log")
     name = loaded.config.policy.name
     params = loaded.chosen_params.record()
     document["policy"]["params"] = {name: params}
     _settle_later_keys(document, loaded)
     document["workload"] = workload
-    document["reasons"] = log["reasons"]
-    document["instant"] = instant
-    if launches_first(loaded.config):
-        document[LAUNCHES_FIRST] = True
-    if loaded.chosen_params.full_waits:
-        document[FULL_WAITS] = True
-    if moves_evicted:
-        document[MOVES_EVICTED] = True
     for name in ("backend", "server"):
         document.pop(name, None)
-    if loaded.config.backend.is_live:
-        document["backend"] = {
-            "kind": loaded.config.backend.kind,
-            "checkpoints_stay": loaded.config.backend.checkpoints_stay,
+    document |= _conduct(loaded, instant=instant, moves_evicted=moves_evicted)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _conduct(loaded: LoadedConfig, *, instant: bool, moves_evicted: bool) -> dict[str, Any]:
+    """Return what the record says of how jobs are run; `_rules` follow from it."""
+    config = loaded.config
+    found: dict[str, Any] = {"reasons": config.log.reasons, "instant": instant}
+    if launches_first(config):
+        found[LAUNCHES_FIRST] = True
+    if loaded.chosen_params.full_waits:
+        found[FULL_WAITS] = True
+    if moves_evicted:
+        found[MOVES_EVICTED] = True
+    if config.backend.is_live:
+        found["backend"] = {
+            "kind": config.backend.kind,
+            "checkpoints_stay": config.backend.checkpoints_stay,
             RETRIES_ELSEWHERE: True,
         }
-        if loaded.config.backend.launches_wait:
-            document["backend"]["launches_wait"] = True
-        document[REACTOR] = REACTIONS
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if config.backend.launches_wait:
+            found["backend"]["launches_wait"] = True
+        found[REACTOR] = REACTIONS
+    return found
 
 
 def launches_first(config: Config) -> bool:
@@ -95,6 +101,10 @@ def launches_first(config: Config) -> bool:
 def tolerance_of(config: Config) -> float:
     """Return from which part on a measured speed corrects the table; 0: none does."""
     return config.policy.tolerance(is_measured=_is_measured(config))
+
+
+LEARNS_TOLERANCE: Final = "policy.placement = 'topology'"
+"""The key and value with which `learns_tolerance` can hold, for messages."""
 
 
 def learns_tolerance(config: Config) -> bool:
@@ -182,45 +192,29 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
 
 
 def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
-    config = loaded.config
-    section = config.policy
-    plugin = find_policy(section.name)
+    config, section = loaded.config, loaded.config.policy
+    sensitivity, is_live = loaded.sensitivity, config.backend.is_live
     placement = section.placement_strategy(loaded.skews)
-    sensitivity, at_events = loaded.sensitivity, not section.round_us
-    policy = weighed(equipped(built(plugin, loaded.chosen_params, placement)), sensitivity)
-    policy = completed(section.aged(policy), placement, sensitivity, at_events=at_events)
+    plain = built(find_policy(section.name), loaded.chosen_params, placement)
+    policy = section.aged(weighed(equipped(plain), sensitivity))
+    policy = completed(policy, placement, sensitivity, at_events=not section.round_us)
     policy = informed(policy, loaded.throughputs)
-    policy = section.sized(policy, sensitivity, is_live=config.backend.is_live)
+    policy = section.sized(policy, sensitivity, is_live=is_live)
     policy = section.making_room(section.proposing(policy))
-    if not config.backend.is_live:
+    if not is_live:
         refuse_callers(section)
-    refuse_misfits(config, policy, loaded.chosen_params, is_live=config.backend.is_live)
-    if config.backend.is_live:
+    refuse_misfits(config, policy, loaded.chosen_params, is_live=is_live)
+    if is_live:
         refuse_short_probes(section, loaded.chosen_params)
-    rules = RoundRules(
-        round_us=section.round_us,
-        seed=config.seed,
-        instant=instant,
-        backend_rounds=config.simulation.lease.round_ends == "last_gang",
-        all_reasons=config.log.reasons == "all",
-        guards=section.guards.guards(
-            launches_first=launches_first(config), only_lower=config.backend.is_live
-        ),
-        is_live=config.backend.is_live,
-        live_reactions=config.simulation.reactions is Reactions.live,
-        checkpoints_stay=config.backend.checkpoints_stay,
-        launches_wait=config.backend.launches_wait,
-        takes_turns=section.slicing is not None,
-        on_fault=section.reaction(is_live=config.backend.is_live),
-        table_check=table_check(tolerance_of(config), sensitivity),
-        learns_tolerance=learns_tolerance(config),
-        decentralised=section.scheme,
-        full_waits=loaded.chosen_params.full_waits,
-        moves_evicted=True,
-        bounds_departures=config.backend.is_live,
-        retries_elsewhere=config.backend.is_live,
+    document = {
+        "seed": config.seed,
+        "simulation": config.simulation.model_dump(mode="json", include={"lease", "reactions"}),
+        **_conduct(loaded, instant=instant, moves_evicted=True),
+    }
+    check = table_check(tolerance_of(config), sensitivity)
+    return PolicyRuntime(
+        policy, rules_of(section, document, check, learns=learns_tolerance(config))
     )
-    return PolicyRuntime(policy, rules)
 
 
 PROBE_LIVE_LEAST_US = 6_000_000
