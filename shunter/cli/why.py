@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from shunter.ask.forks import Numbers
     from shunter.ask.why import Explanation
     from shunter.client import Answer
+    from shunter.core import AnyPolicy
+    from shunter.core.planning import RoundRules
+    from shunter.events import SchedulerStarted
     from shunter.events.log import LogReader
 
 
@@ -165,21 +168,28 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
     from shunter.ask import first_start, origin_of, place_of
     from shunter.ask.why import document, explain
     from shunter.events import JobId
-    from shunter.run import rebuild
 
     async with reading(address) as reader:
         started = await first_start(reader)
         origin = origin_of(started)
         seq, at_us = await place_of(reader, options.at, origin)
-        found = await explain(reader, JobId(options.job), seq, at_us, rebuild)
+        found = await explain(reader, JobId(options.job), seq, at_us, _rebuild)
         told = document(found)
         if options.counterfactuals:
             from shunter.ask.forks import starts_if
+            from shunter.run import rebuild
 
             told["counterfactuals"] = await starts_if(reader, found, rebuild)
         if options.inevitable:
             told["inevitable"] = await _inevitable(reader, found, options)
         return told, origin if started is not None and not started.simulated else None
+
+
+def _rebuild(started: "SchedulerStarted") -> "tuple[AnyPolicy, RoundRules]":
+    """Return the policy of a log; what it takes is loaded once it is known that it is asked."""
+    from shunter.run import rebuild
+
+    return rebuild(started)
 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":

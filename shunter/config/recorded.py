@@ -125,14 +125,12 @@ def recorded_throughputs(record: str) -> ThroughputTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
+    form = _recorded_table(record, "throughputs")
+    if form is None:
+        return None
     from shunter.workloads import parse_compact_throughputs
 
-    form = _recorded_table(record, "throughputs")
-    return (
-        None
-        if form is None
-        else parse_compact_throughputs(form, "the recorded table of throughputs")
-    )
+    return parse_compact_throughputs(form, "the recorded table of throughputs")
 
 
 def recorded_sensitivity(record: str) -> SensitivityTable | None:
@@ -141,14 +139,12 @@ def recorded_sensitivity(record: str) -> SensitivityTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
+    form = _recorded_table(record, "sensitivity")
+    if form is None:
+        return None
     from shunter.workloads import parse_compact_sensitivity
 
-    form = _recorded_table(record, "sensitivity")
-    return (
-        None
-        if form is None
-        else parse_compact_sensitivity(form, "the recorded table of sensitivity")
-    )
+    return parse_compact_sensitivity(form, "the recorded table of sensitivity")
 
 
 def _recorded_table(record: str, name: str) -> Any:
