@@ -252,14 +252,11 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     rows += [
         ("table", each["words"]) for each in document.get("corrections", ())[-CORRECTIONS_NAMED:]
     ]
-    if document.get("contract"):
-        rows.append(("contract", document["contract"]["words"]))
-    if document.get("priority"):
-        rows.append(("priority", document["priority"]["words"]))
-    if document.get("size"):
-        rows.append(("size", document["size"]["words"]))
-    if document.get("turns"):
-        rows.append(("turns", document["turns"]["words"]))
+    rows += [
+        (name, document[name]["words"])
+        for name in ("contract", "priority", "size", "turns")
+        if document.get(name)
+    ]
     rows += [("trial", each["words"]) for each in document.get("trials", ())[-TRIALS_NAMED:]]
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from shunter.ask.attempts import Observed, observe_log
 from shunter.ask.costs import Fitted, Launch, Slowed, fit_costs, slowed_in, slowed_us, work_us
-from shunter.ask.forks.remaining import Worked
+from shunter.ask.forks.remaining import Worked, worked_by
 from shunter.backends.simulated import EXIT_CODES, NodeChange, TotalWork
 from shunter.config import CostsSection
 from shunter.core import (
@@ -160,11 +160,7 @@ class Future:
             return
         has_failed = isinstance(event, JobFailed)
         exit_code = EXIT_CODES["failed"] if has_failed else 0
-        spec = job.spec
-        limit_us = spec.time_limit_us
-        self.ended[job_id] = Worked(
-            spec.user, spec.gpus, job.work_us, spec.model, limit_us=limit_us
-        )
+        self.ended[job_id] = worked_by(job, job.work_us)
         if known is not None:
             self.work[job_id] = TotalWork(known.total_us, exit_code)
         else:

@@ -298,7 +298,7 @@ class History:
         for job in state.jobs.values():
             done_us = job.done_us(now_us)
             if done_us:
-                work = _worked(job, done_us, is_whole=False)
+                work = worked_by(job, done_us, is_whole=False)
                 found.append(self._at_full_speed(work, job.job_id, now_us))
         if not start_us:
             return found
@@ -319,7 +319,7 @@ class History:
             is_whole = (
                 isinstance(event, JobFinished | JobFailed) and job.outcome is not JobOutcome.timeout
             )
-            work = _worked(job, job.work_us, is_whole=is_whole)
+            work = worked_by(job, job.work_us, is_whole=is_whole)
             self.worked.append((event.at_us, job.job_id, work))
 
 
@@ -341,7 +341,8 @@ async def read_history(reader: LogReader, events_most: int = EVENTS_MOST) -> His
     return history
 
 
-def _worked(job: Job, work_us: int, *, is_whole: bool) -> Worked:
+def worked_by(job: Job, work_us: int, *, is_whole: bool = True) -> Worked:
+    """Return what a job has worked, in all its attempts; not `is_whole`: it had more to do."""
     spec = job.spec
     return Worked(
         spec.user, spec.gpus, work_us, spec.model, is_whole, job.attempt, spec.time_limit_us
