@@ -165,10 +165,10 @@ async def steps(reader: LogReader, advance: Advance | None = None) -> AsyncItera
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Facts of one instant that differ: another input, or one decision with two reasons.
+class FactPair:
+    """Facts of one instant that differ; None: that log has no such fact there.
 
-    None: that log has no such fact there.
+    They are inputs, or one decision with two reasons.
     """
 
     at_us: int
@@ -217,8 +217,8 @@ class Parting:
     decisions_alike: int
     inputs_alike: int
     parted: Parted | None
-    other_input: Difference | None
-    other_reason: Difference | None
+    other_input: FactPair | None
+    other_reason: FactPair | None
 
 
 async def first_parting(a: LogReader, b: LogReader, advance: Advance | None = None) -> Parting:
@@ -228,8 +228,8 @@ async def first_parting(a: LogReader, b: LogReader, advance: Advance | None = No
         LogDamagedError: the bytes of one are not what was written.
     """
     decisions = inputs = 0
-    other_input: Difference | None = None
-    other_reason: Difference | None = None
+    other_input: FactPair | None = None
+    other_reason: FactPair | None = None
     async for mine, theirs, ended in _aligned(steps(a, advance), steps(b)):
         at_us = mine.at_us
         other_input = other_input or _other_input(at_us, mine.before, theirs.before)
@@ -248,7 +248,7 @@ async def first_parting(a: LogReader, b: LogReader, advance: Advance | None = No
 async def _aligned(
     a: AsyncIterator[Step], b: AsyncIterator[Step]
 ) -> AsyncIterator[tuple[Step, Step, str]]:
-    """Yield what both logs have at each instant of either, and which of them has ended by then."""
+    """Yield what both logs have at each instant, and which has ended by then."""
     mine, theirs = await anext(a, None), await anext(b, None)
     while mine is not None or theirs is not None:
         at_us = min(each.at_us for each in (mine, theirs) if each is not None)
@@ -272,7 +272,7 @@ def _without(mine: Sequence[Fact], theirs: Sequence[Fact]) -> list[Fact]:
     return left
 
 
-def _other_input(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> Difference | None:
+def _other_input(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> FactPair | None:
     if [fact.event for fact in a] == [fact.event for fact in b]:
         return None
     mine, theirs = (frozenset(fact.event for fact in side) for side in (a, b))
@@ -280,10 +280,10 @@ def _other_input(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> Difference
     only_b = [fact for fact in b if fact.event not in mine]
     if not only_a and not only_b:
         return None  # the same ones in another order, or so many of them
-    return Difference(at_us, next(iter(only_a), None), next(iter(only_b), None))
+    return FactPair(at_us, next(iter(only_a), None), next(iter(only_b), None))
 
 
-def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> Difference | None:
+def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> FactPair | None:
     """Return the first decision of A that B made for other reasons."""
     if [fact.event for fact in a] == [fact.event for fact in b]:
         return None
@@ -291,7 +291,7 @@ def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> Differenc
     for fact in a:
         other = by_effect[fact.effect]
         if other.event != fact.event:
-            return Difference(at_us, fact, other)
+            return FactPair(at_us, fact, other)
     return None
 
 
@@ -790,7 +790,7 @@ def _log(run: RunHistory) -> dict[str, object]:
 
 
 def _pair(
-    found: Difference | None,
+    found: FactPair | None,
     scores: tuple[Mapping[int, str], Mapping[int, str]] = (NO_SCORES, NO_SCORES),
 ) -> dict[str, object] | None:
     """Return the facts of both logs that differ as a document."""

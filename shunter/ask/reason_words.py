@@ -1,8 +1,8 @@
 """The reasons to wait in words: what `queue` says of each, and what the manual says it means.
 
 This chapter imports nothing, so that a command can say why a job waits without the time that the
-scheduler's modules take to load. `why/reasons.py` has what is made of the numbers of an instant: why,
-what is needed, and what to do. `docs/reference/reasons.md` is written from this table.
+scheduler's modules take to load. `why/reasons.py` has what is made of the numbers of an instant:
+why, what is needed, and what to do. `docs/reference/reasons.md` is written from this table.
 """
 
 from dataclasses import dataclass

@@ -342,7 +342,7 @@ async def read_history(reader: LogReader, events_most: int = EVENTS_MOST) -> His
 
 
 def worked_by(job: Job, work_us: int, *, is_whole: bool = True) -> Worked:
-    """Return what a job has worked, in all its attempts; not `is_whole`: it had more to do."""
+    """Return what a job has worked in all; not `is_whole`: it had more to do."""
     spec = job.spec
     return Worked(
         spec.user, spec.gpus, work_us, spec.model, is_whole, job.attempt, spec.time_limit_us

@@ -112,7 +112,7 @@ def rules_of(story: JobEvents, rebuild: Rebuild) -> Rebuilt:
 async def fold_story(
     reader: LogReader, story: JobEvents, rebuild: Rebuild, *, plan: bool
 ) -> PointAsked:
-    """Fold from before a job came to the end of its story; plan again before its last round.
+    """Fold a log for a story up to its end; plan again before its last round.
 
     Args:
         reader: the log.
@@ -193,7 +193,7 @@ class _Replay:
         self._begin_term()
 
     async def fold_upto(self, seq: int) -> None:
-        """Fold events up to a number, but for what happens to others while the job only runs."""
+        """Fold events up to a number, but for those while the job only runs."""
         own = [each for each in self._story.own if each.seq > self.folded.state.seq]
         ends = [*(each.seq for each in own), self._story.seq + 1]
         for each, end in zip(own, ends[1:], strict=True):
@@ -209,7 +209,7 @@ class _Replay:
                 self._fold(frame.events(state.seq, seq))
 
     async def fold_alone(self) -> None:
-        """Fold to the end of the story without the other jobs, but those that it depends on."""
+        """Fold to the end of the story, without jobs that it does not depend on."""
         story, state = self._story, self.folded.state
         alone = {story.job_id, *(each.job_id for each in story.spec.depends_on)}
         for job in [each for each in state.jobs.values() if each.job_id not in alone]:
@@ -228,7 +228,7 @@ class _Replay:
             self._fold([own])
 
     async def _skip(self, seq: int) -> None:
-        """Go on from the newest snapshot up to an event before which nothing becomes of the job.
+        """Go on from the newest snapshot up to an event, while the job only runs.
 
         Not with the notes of a policy, which takes them of others too.
         """
@@ -274,7 +274,7 @@ class _Replay:
             follow(event, state)
 
     def is_alone(self) -> bool:
-        """Say whether the reasons of a job that has ended follow without what others have.
+        """Say whether the reasons of an ended job follow without the other jobs.
 
         They do where outcomes take no time, so that it waits for nobody to leave, and where gangs
         are not told apart by samples of others. That is a fifth of the work.

@@ -219,7 +219,7 @@ _OF_ALL = frozenset(
 
 
 class WaitReasons:
-    """Why one job waits, followed as its log is folded: `wait_of` the state after each event.
+    """Why one job waits, by `wait_of` the state after each event of its log.
 
     `changes` has a part for each reason, or recorded numbers, that differ from those before. A
     class of equal jobs may wait since before the first event that is followed (`begin`): which
@@ -240,7 +240,7 @@ class WaitReasons:
         self._unknown: dict[Round | None, tuple[Demand, int]] = {}
 
     def begin(self, state: State) -> None:
-        """Follow events from a state on, from which the job may have been followed before."""
+        """Follow events from a state on; others may have been followed before."""
         self._begin_seq = state.seq
         self._of_classes.clear()
         self._is_recorded |= any(job.must_consolidate for job in state.jobs.values())
@@ -250,7 +250,7 @@ class WaitReasons:
         self._classing = classing
 
     async def with_rounds(self, reader: LogReader, parts: Sequence[Segment]) -> list[Segment]:
-        """Return parts with the rounds that said why classes waited before they were followed."""
+        """Return parts with the rounds of before that said why classes waited."""
         found: dict[Round | None, Round | None] = {}
         for part in parts:
             if part.told in self._unknown and part.told not in found:
