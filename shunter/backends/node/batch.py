@@ -38,7 +38,7 @@ from shunter.backends.node.records import (
     reap_children,
     tell,
 )
-from shunter.backends.node.supervision import answer_of, begin
+from shunter.backends.node.supervision import answer_of, begin, note_leaving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -226,12 +226,6 @@ def commands_after(folder: str, offset: int) -> list[bytes]:
             return [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
     except OSError:
         return []
-
-
-def note_leaving(folder: str, by: str) -> None:
-    """Note the signal by which the batch system told an attempt to end."""
-    with suppress(OSError):  # a full disk: what it has yet to save is more urgent
-        put(f"{folder}/leaving", {"signal": by, "wall_ns": time.time_ns()})
 
 
 def told_to_leave_by(folder: str) -> tuple[str, float | None]:
