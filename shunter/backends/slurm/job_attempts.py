@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 
 from shunter import clock
 from shunter.backends.live import Order
@@ -28,14 +28,13 @@ from shunter.backends.node.session import Watched
 from shunter.backends.node.wire import Notes, Probe, Started, State, Status
 from shunter.backends.slurm.answers import (
     SAYS_WHY,
-    PastJob,
     QueuedJob,
-    duration,
+    SlurmJob,
     end_in_words,
     limit_in_words,
     signal_in_words,
 )
-from shunter.backends.slurm.commands import Slurm, reason_in_words
+from shunter.backends.slurm.commands import Slurm, wait_in_words
 from shunter.backends.slurm.settings import (
     END_LEAD_S,
     NOTICE_LEAD_MOST_S,
@@ -101,24 +100,16 @@ def job_options(
     name, output = f"{order.job}.a{order.attempt}", f"{folder}/slurm.out"
     usual = usual_options(settings, name, output, limit_s, LIMIT_SIGNAL.removeprefix("SIG"))
     words: list[str] = []
-    for part, equal in groupby(_parts(settings, order), key=attrgetter("asked")):
-        nodes = [each.node for each in equal]
+    for part, equal in groupby(_parts(settings, order), key=itemgetter(1)):
+        nodes = [node for node, _ in equal]
         where = [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}", "--ntasks-per-node=1"]
         words += [":"] if words else []
         words += [*usual, *where, *part, *settings.options]
     return words
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one node gives: `asked` are the options of sbatch for it."""
-
-    node: NodeName
-    asked: tuple[str, ...]
-
-
-def _parts(settings: SlurmSettings, order: Order) -> Iterator[_Part]:
-    """Return what an attempt is to be given, node by node in the order of its ranks."""
+def _parts(settings: SlurmSettings, order: Order) -> Iterator[tuple[NodeName, tuple[str, ...]]]:
+    """Return the options of sbatch for each node, in the order of ranks."""
     servers = {str(server.name): server for server in settings.nodes}
     shares = [(servers[node], mask.bit_count()) for node, mask in order.placement]
     all_gpus = sum(gpus for _, gpus in shares)
@@ -129,7 +120,7 @@ def _parts(settings: SlurmSettings, order: Order) -> Iterator[_Part]:
         asked = [f"--cpus-per-task={cpus}"]
         asked += [f"--gres={server.gres.rpartition(':')[0]}:{gpus}"] if gpus else []
         asked += [f"--mem={memory_mb}M"] if memory_mb else []
-        yield _Part(server.name, tuple(asked))
+        yield server.name, tuple(asked)
 
 
 def _fair_memory_mb(server: SlurmServer, gpus: int, cpus: int) -> int:
@@ -155,12 +146,13 @@ MAY_LIVE_ON = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 class QueueView:
     """The Slurm jobs of each attempt; several where an answer of sbatch was lost.
 
-    `began_s` is when the question was asked, by the monotonic clock. `past` are the last states of
-    the jobs of attempts that accounting knows to be over, and the queue not at all.
+    `began_s` is when the question was asked, by the monotonic clock; that of no answer yet is
+    before all time. `past` are the last states of the jobs of attempts that accounting knows to be
+    over, and the queue not at all.
     """
 
-    began_s: float
-    jobs: Mapping[Key, tuple[QueuedJob, ...]] = field(hash=False)
+    began_s: float = float("-inf")
+    jobs: Mapping[Key, tuple[QueuedJob, ...]] = field(hash=False, default_factory=dict)
     past: Mapping[Key, tuple[str, ...]] = field(hash=False, default_factory=dict)
 
     @classmethod
@@ -181,12 +173,12 @@ class QueueView:
 
     def is_running(self, key: Key) -> bool:
         """Say whether Slurm runs an attempt."""
-        return any(job.state != "PENDING" for job in self.alive(key))
+        return any(not job.is_pending for job in self.alive(key))
 
     def is_waiting(self, key: Key) -> bool:
         """Say whether an attempt waits in Slurm's queue, and none of its jobs runs."""
         alive = self.alive(key)
-        return bool(alive) and all(job.state == "PENDING" for job in alive)
+        return bool(alive) and all(job.is_pending for job in alive)
 
     def being_preempted(self) -> list[Key]:
         """Return the attempts that run in the grace before they are preempted."""
@@ -222,7 +214,7 @@ class QueueView:
         ends = [
             float(job.start_s + job.time_limit_s)
             for job in self.jobs.get(key, ())
-            if job.start_s is not None and job.time_limit_s is not None and job.state != "PENDING"
+            if job.start_s is not None and job.time_limit_s is not None and not job.is_pending
         ]
         return next(iter(ends), None)
 
@@ -232,9 +224,8 @@ class QueueView:
             return ""
         job = self.alive(key)[0]
         asked_s = now_s if job.submit_s is None else float(job.submit_s)
-        reason = f" ({reason_in_words(job.reason)})" if job.reason else ""
-        ago = duration(now_s - asked_s)
-        return f"waiting for Slurm to start job {job.id}, asked {ago} ago{reason}"
+        ago = wait_in_words(now_s - asked_s, job.reason)
+        return f"waiting for Slurm to start job {job.id}, asked {ago}"
 
     def _past(self, key: Key) -> tuple[str, ...]:
         return () if key in self.jobs else self.past.get(key, ())
@@ -294,7 +285,7 @@ class Accounting:
         except SlurmUnknownError:  # also where a site keeps none
             past = ()
         self._ask_from_s = clock.monotonic_s() + ASK_S
-        found: dict[Key, list[PastJob]] = {}
+        found: dict[Key, list[SlurmJob]] = {}
         for job in past:
             if job.user == self._user and job.name in names:
                 found.setdefault(names[job.name], []).append(job)
@@ -333,7 +324,7 @@ class JobAttempt(Watched):
     """
 
     def __init__(
-        self, folder: str, key: Key, queue: Callable[[], QueueView | None], patience: Patience
+        self, folder: str, key: Key, queue: Callable[[], QueueView], patience: Patience
     ) -> None:
         super().__init__(folder)
         self.key = key
@@ -400,25 +391,18 @@ class JobAttempt(Watched):
 
     def is_forgotten(self) -> bool:
         """Say whether Slurm has nothing of it, and its records no end."""
-        queue = self._queue()
-        is_gone = queue is not None and self.key not in queue.jobs and self._is_over()
+        is_gone = self.key not in self._queue().jobs and self._is_over()
         return is_gone and status_in(self.folder) is None and claimed_by(self.folder) != WITHDRAWN
 
     def has_begun(self) -> bool:
         """Say whether it runs, or has, also where somebody has removed its folder since."""
         if self._read_started() or claimed_by(self.folder) == BEGUN:
             return True
-        queue = self._queue()
-        return queue is not None and queue.is_running(self.key)
+        return self._queue().is_running(self.key)
 
     def may_live_on(self) -> bool:
         """Say whether Slurm has given it up, and it may run all the same."""
-        queue = self._queue()
-        return (
-            self._over_since_s is not None
-            and queue is not None
-            and not queue.is_surely_over(self.key)
-        )
+        return self._over_since_s is not None and not self._queue().is_surely_over(self.key)
 
     def _awaits_cause(self) -> bool:
         """Say whether it has ended, and Slurm is yet to say why."""
@@ -465,7 +449,7 @@ class JobAttempt(Watched):
                 return "starting", ""
         alive: State = "starting" if self.started is None else "running"
         queue, patience = self._queue(), self._patience
-        if queue is None or not self._is_over():
+        if not self._is_over():
             self._over_since_s = None
             return alive, ""
         if self._over_since_s is None:
@@ -486,8 +470,7 @@ class JobAttempt(Watched):
         the srun of one on a node that is lost, whatever that rank was at.
         """
         queue = self._queue()
-        ended_as = "" if queue is None else queue.ended_as(self.key)
-        limit_s = None if queue is None else queue.limit_s(self.key)
+        ended_as, limit_s = queue.ended_as(self.key), queue.limit_s(self.key)
         codes = status["codes"] or ()
         may_be_cut_off = len(codes) > 1 and 0 in codes
         if ended_as in MAY_LIVE_ON:
@@ -513,8 +496,7 @@ class JobAttempt(Watched):
 
     def _is_near_limit(self, at_s: float | None) -> bool:
         """Say whether its limit is known to be why: others send the notice too."""
-        queue = self._queue()
-        limit_at_s = None if queue is None else queue.limit_at_s(self.key)
+        limit_at_s = self._queue().limit_at_s(self.key)
         if limit_at_s is None:
             return False
         return at_s is None or limit_at_s - at_s <= NOTICE_LEAD_MOST_S
@@ -522,11 +504,9 @@ class JobAttempt(Watched):
     def _is_over(self) -> bool:
         """Say whether Slurm has none that waits or runs, by an answer that counts."""
         queue = self._queue()
-        if queue is None or queue.alive(self.key):
-            return False
-        return queue.began_s > self.asked_s + self._patience.settle_s
+        is_settled = queue.began_s > self.asked_s + self._patience.settle_s
+        return is_settled and not queue.alive(self.key)
 
     def _stands(self) -> object:
         """Return what changes when the queue says something new that counts."""
-        queue = self._queue()
-        return None if queue is None else (queue.standing(self.key), self._is_over())
+        return self._queue().standing(self.key), self._is_over()

@@ -15,21 +15,13 @@ from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from shunter import clock
-from shunter.backends.live import (
-    AgentProcess,
-    Link,
-    Server,
-    SupervisedBackend,
-    UnreachedError,
-    Watch,
-    begin_here,
-    install_shared,
-)
+from shunter.backends.live import AgentProcess, Link, UnreachedError, Watch, install_shared
 from shunter.backends.slurm.answers import QueuedJob, SlurmNode
+from shunter.backends.slurm.backend import SlurmBackend, SlurmLink, SlurmTransport, node_service
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.job_attempts import Key, QueueView, queue_view
-from shunter.backends.slurm.job_session import JobSession
-from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
+from shunter.backends.slurm.job_session import JobCluster, JobSession
+from shunter.backends.slurm.node_service import NodeListing
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.core import Launch, Resume
 from shunter.errors import BackendError, SlurmUnknownError
@@ -38,56 +30,13 @@ from shunter.events import NOTHING, GpusTaken, JobId, NodeName, Share
 NAME = NodeName("slurm")
 
 
-class JobTransport:
+class JobTransport(SlurmTransport):
     """Reaches what Slurm runs: by its commands, and by a folder that all nodes share."""
 
-    def __init__(
-        self,
-        settings: SlurmSettings,
-        slurm: Slurm,
-        service: NodeService,
-        seen: Callable[[QueueView], None],
-        tell: Callable[[str], None],
-    ) -> None:
-        self.name = NAME
-        self.servers: Sequence[Server] = settings.nodes
-        self.address = str(settings.nodes[0].name) if settings.nodes else ""
-        self.environment: Mapping[str, str] = {}
-        self.cgroup: str | None = ""
-        self.folder = settings.root
-        self.is_here = True
-        self.is_on_demand = False
-        self.reason = ""
-        self._settings = settings
-        self._slurm = slurm
-        self._service = service
-        self._seen = seen
-        self._tell = tell
-        self._queue: QueueView | None = None
-        self._held_back: dict[Key, str] = {}
-
-    def wait_of(self, job: str, attempt: int) -> str:
-        """Return what Slurm says that an attempt waits for; nothing if it does not wait."""
-        key = job, attempt
-        waits = "" if self._queue is None else self._queue.wait_of(key, clock.wall_s())
-        return waits or self._held_back.get(key, "")
-
-    def session(self, agent: str, say: Callable[[bytes], None]) -> JobSession:
-        """Return a session that has not begun."""
-        return JobSession(
-            self._settings,
-            self._slurm,
-            agent,
-            say,
-            self._take,
-            self._service,
-            self._held_back,
-            self._tell,
-        )
-
-    def _take(self, queue: QueueView) -> None:
-        self._queue = queue
-        self._seen(queue)
+    def __init__(self, cluster: JobCluster) -> None:
+        settings = cluster.settings
+        super().__init__(NAME, settings.nodes, settings.root, is_on_demand=False)
+        self._cluster = cluster
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Link]:
@@ -103,7 +52,7 @@ class JobTransport:
         failed: BackendError | None = None
         async with anyio.create_task_group() as tasks:
             try:
-                yield _JobLink(self, agent, tasks)
+                yield _JobLink(self._cluster, agent, tasks)
             except BackendError as error:  # which a task group would pack
                 failed = error
             tasks.cancel_scope.cancel()
@@ -111,26 +60,22 @@ class JobTransport:
             raise failed
 
     async def answers(self) -> bool:
-        """Return that there is somebody; the folder is tried by using it."""
+        """Return that it answers: whether the folder can be used is found by using it."""
         return True
 
 
-class _JobLink:
+class _JobLink(SlurmLink):
     """What can be begun: one session, and verbs that are about files alone."""
 
-    def __init__(self, transport: JobTransport, agent: str, tasks: TaskGroup) -> None:
-        self._transport = transport
+    def __init__(self, cluster: JobCluster, agent: str, tasks: TaskGroup) -> None:
+        self._cluster = cluster
         self._agent = agent
         self._tasks = tasks
-
-    async def begin(self, verb: str, *words: str) -> AgentProcess:
-        """Begin a verb of the agent on this machine, which has the same files."""
-        return await begin_here(verb, *words)
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
         """Begin a session."""
         process = _SessionProcess()
-        process.session = self._transport.session(self._agent, process.say)
+        process.session = JobSession(self._cluster, self._agent, process.say)
         nonce = secrets.token_hex(8)
         process.session.greet(nonce)
         await self._tasks.start(process.run)
@@ -338,25 +283,19 @@ LAUNCHES_AT_ONCE = 16
 OTHERS = "jobs of others in Slurm"
 
 
-class JobBackend(SupervisedBackend):
+class JobBackend(SlurmBackend):
     """Runs each attempt as a Slurm job; use it as an async context."""
 
     def __init__(self, settings: SlurmSettings, start_us: int = 0) -> None:
-        self._poll_s = settings.poll_s
+        self._settings = settings
+        self._queue = QueueView()
         self._seen_queue = anyio.Event()
         self._launching_now = anyio.Semaphore(LAUNCHES_AT_ONCE)
-        slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
-        self._service = NodeService(
-            slurm,
-            [server.name for server in settings.nodes],
-            least_s=least_s(settings.time_limit_s),
-            options=settings.options,
-            partition=settings.partition,
-        )
+        self._slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
+        self._service = node_service(settings, self._slurm, settings.partition)
         self._taken = TakenResources(settings.nodes)
-        self._slurm, self._settings = slurm, settings
-        self._transport = JobTransport(settings, slurm, self._service, self._take, self._notice)
-        super().__init__(settings, settings.owner, [self._transport], start_us)
+        self._cluster = JobCluster(settings, self._slurm, self._service, self._take, self._notice)
+        super().__init__(settings, settings.owner, [JobTransport(self._cluster)], start_us)
 
     async def __aenter__(self) -> Self:
         """Watch Slurm's nodes as well.
@@ -384,7 +323,7 @@ class JobBackend(SupervisedBackend):
         Until something is known of each of them, they are looked at with each poll.
         """
         await self._seen_queue.wait()
-        await self._service.run(self._poll_s)
+        await self._service.run(self._settings.poll_s)
 
     async def _launch(self, effect: Launch | Resume) -> None:
         """Launch an attempt, a few at once: the limit of a launch is for itself alone."""
@@ -400,17 +339,10 @@ class JobBackend(SupervisedBackend):
         gang = self._gangs.get(job_id)
         if gang is None or gang.watch.started is not None:
             return ""
-        wait = self._transport.wait_of(job_id, gang.watch.attempt)
+        key = job_id, gang.watch.attempt
+        wait = self._queue.wait_of(key, clock.wall_s())
+        wait = wait or self._cluster.held_back.get(key, "")
         return "; ".join(said for said in (wait, self.silence) if said)
-
-    def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
-        """Return the nodes that take no new jobs, with why; None: not known yet."""
-        return self._service.out_of_service(now_s)
-
-    @property
-    def silence(self) -> str:
-        """For how long Slurm has not answered, and why not; nothing where it answers."""
-        return self._service.silence
 
     def _notice(self, words: str) -> None:
         """Have people told of something."""
@@ -418,6 +350,7 @@ class JobBackend(SupervisedBackend):
 
     def _take(self, queue: QueueView) -> None:
         """Take in an answer of squeue, and tell what others hold."""
+        self._queue = queue
         self._seen_queue.set()
         for job_id, gang in self._gangs.items():
             key = (str(job_id), gang.watch.attempt)

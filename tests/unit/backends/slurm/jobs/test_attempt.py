@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from shunter import clock
-from shunter.backends.node.batch import BEGUN, note_leaving, take_claim, withdraw
+from shunter.backends.node.batch import BEGUN, take_claim, withdraw
 from shunter.backends.node.records import boot_id, put
+from shunter.backends.node.supervision import note_leaving
 from shunter.backends.slurm import JobAttempt, JobRecords, Patience, QueueView, attempt_job_name
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
@@ -34,7 +35,7 @@ class Case:
     def __init__(self, folder: Path, virtual: VirtualClock) -> None:
         self.folder = folder
         self._clock = virtual
-        self.view: QueueView | None = None
+        self.view = QueueView()
         self.attempt = JobAttempt(str(folder), KEY, lambda: self.view, Patience(15.0, 900.0))
 
     def sees(self, *states: str, after_s: float = 0.0) -> str:
@@ -319,7 +320,7 @@ def test_what_runs_has_begun_though_its_folder_is_gone(case: Case) -> None:
 
 def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> None:
     """Else what has begun just then would be taken for refused, and be started again."""
-    records = JobRecords(str(tmp_path), lambda: None, Patience(15.0, 900.0))
+    records = JobRecords(str(tmp_path), QueueView, Patience(15.0, 900.0))
     records.claim({"term": 1, "asked_ns": 0})
     folder = tmp_path / "jobs" / "j0" / "1"
     folder.mkdir(parents=True)
@@ -330,7 +331,7 @@ def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> Non
 
 
 def test_fence_is_said_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
-    records = JobRecords(str(tmp_path), lambda: None, Patience(15.0, 900.0))
+    records = JobRecords(str(tmp_path), QueueView, Patience(15.0, 900.0))
     records.claim({"term": 1, "asked_ns": 0})
     folder = tmp_path / "jobs" / "j0" / "1"
     folder.mkdir(parents=True)
