@@ -2,7 +2,8 @@
 
 In this order: small texts, records, listings of scontrol, the queue, the accounting.
 
-States and flags stay texts: each version of Slurm adds some, and an unknown one is no error.
+What reads an answer raises SlurmUnknownError if it is cut off, or is no such answer. States and
+flags stay texts: each version of Slurm adds some, and an unknown one is no error.
 Instants are seconds since 1970; None is an instant or a limit that is not set.
 """
 
@@ -410,29 +411,17 @@ _MARKS: Final = "*~#!%$@^-+"
 
 
 def read_nodes(text: str) -> tuple[SlurmNode, ...]:
-    """Return the nodes in an answer of `scontrol show node -d -o`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the nodes in an answer of `scontrol show node -d -o`."""
     return _read(text, "NodeName", _node, _TEXTS)
 
 
 def read_partitions(text: str) -> tuple[Partition, ...]:
-    """Return the partitions in an answer of `scontrol show partition -o`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the partitions in an answer of `scontrol show partition -o`."""
     return _read(text, "PartitionName", _partition)
 
 
 def read_reservations(text: str) -> tuple[Reservation, ...]:
-    """Return the reservations in an answer of `scontrol show reservation -o`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the reservations in an answer of `scontrol show reservation -o`."""
     if text.startswith("No reservations"):
         return ()
     return _read(text, "ReservationName", _reservation)
@@ -442,9 +431,6 @@ def read_switches(text: str) -> tuple[NetworkSwitch, ...]:
     """Return switches and blocks in an answer of `scontrol show topology`.
 
     What another plugin tells, such as rings and tori, is left out.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
     """
     lines = [line.strip() for line in text.split("\n")]
     found = _read("\n".join(line for line in lines if "SwitchName=" in line), "SwitchName", _switch)
@@ -453,11 +439,7 @@ def read_switches(text: str) -> tuple[NetworkSwitch, ...]:
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """Return the settings in an answer of `scontrol show config`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the settings in an answer of `scontrol show config`."""
     found = {key: value.strip() for key, value in _SETTING.findall(text)}
     if "ClusterName" not in found:
         raise SlurmUnknownError(
@@ -597,11 +579,7 @@ def queue_format(word: str) -> str:
 
 
 def queued_jobs(text: str, word: str) -> tuple[QueuedJob, ...]:
-    """Return the jobs in an answer of squeue.
-
-    Raises:
-        SlurmUnknownError: it is cut off, or is no such answer.
-    """
+    """Return the jobs in an answer of squeue."""
     try:
         return tuple(_job(record) for record in _records(text, word))
     except ValueError as error:
@@ -660,11 +638,7 @@ ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,NNodes"
 
 
 def past_jobs(text: str, word: str) -> tuple[SlurmJob, ...]:
-    """Return the jobs in an answer of sacct.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the jobs in an answer of sacct."""
     try:
         return tuple(_past_job(row) for row in _rows(text, word))
     except (KeyError, ValueError) as error:

@@ -12,7 +12,7 @@ from typing import Self
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from shunter import clock
 from shunter.backends.live import AgentProcess, Link, UnreachedError, Watch, install_shared
@@ -74,67 +74,10 @@ class _JobLink(SlurmLink):
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
         """Begin a session."""
-        process = _SessionProcess()
-        process.session = JobSession(self._cluster, self._agent, process.say)
         nonce = secrets.token_hex(8)
-        process.session.greet(nonce)
-        await self._tasks.start(process.run)
-        return process, nonce
-
-
-class _SessionProcess:
-    """A session within this process, as a program of the agent."""
-
-    session: JobSession
-
-    def __init__(self) -> None:
-        self._said, self._came = bytearray(), anyio.Event()
-        self._left = b""
-        self._is_over, self._complaint = False, ""
-
-    async def run(self, task_status: TaskStatus[None]) -> None:
-        """Run the session until the shared folder fails it."""
-        try:
-            await self.session.run(task_status)
-        except* OSError as errors:
-            cause: BaseException = errors
-            while isinstance(cause, BaseExceptionGroup):
-                cause = cause.exceptions[0]
-            self._complaint = f"the shared folder cannot be used: {cause}"
-        await self.end_input()
-
-    def say(self, line: bytes) -> None:
-        """Take what the session says."""
-        self._said += line
-        self._came.set()
-
-    async def read(self, most: int) -> bytes:
-        while not self._said and not self._is_over:
-            self._came = anyio.Event()
-            await self._came.wait()
-        piece = bytes(self._said[:most])
-        del self._said[:most]
-        return piece
-
-    async def write(self, content: bytes) -> None:
-        if self._is_over:
-            raise BrokenPipeError("the session has ended")
-        *lines, self._left = (self._left + content).split(b"\n")
-        for line in lines:
-            self.session.take(line)
-
-    async def end_input(self) -> None:
-        self._is_over = True
-        self._came.set()
-
-    async def complaint(self) -> bytes:
-        return self._complaint.encode()
-
-    async def status(self) -> int | None:
-        return None
-
-    async def aclose(self) -> None:
-        await self.end_input()
+        session = JobSession(self._cluster, self._agent, nonce)
+        await self._tasks.start(session.run)
+        return session, nonce
 
 
 # What other people's jobs hold of each node. Slurm says what is in use, not by whom. So a listing

@@ -427,7 +427,6 @@ class JobRecords:
 
 T = TypeVar("T")
 Words = TypeVarTuple("Words")
-Say = Callable[[bytes], None]
 OVER = ("ended", "lost")
 END_S = 15.0
 """After an order to end at once, until Slurm is told as well."""
@@ -457,19 +456,20 @@ class JobCluster:
 
 
 class JobSession:
-    """Answers questions about attempts that are batch jobs.
+    """Answers questions about attempts that are batch jobs, as a program of the agent does.
 
     Args:
         cluster: whose attempts.
         agent: the path of the agent's program on the shared folder.
-        say: takes each line that an agent would print.
+        nonce: what it greets with.
     """
 
-    def __init__(self, cluster: JobCluster, agent: str, say: Say) -> None:
+    def __init__(self, cluster: JobCluster, agent: str, nonce: str) -> None:
         self._cluster, self._settings, self._slurm = cluster, cluster.settings, cluster.slurm
         settings, slurm = cluster.settings, cluster.slurm
         self._agent = agent
-        self._say = say
+        self._said, self._came, self._left = bytearray(), anyio.Event(), b""
+        self._is_over, self._complaint = False, ""
         self._queue = QueueView()
         self._answered = anyio.Event()
         patience = Patience(settings.settle_s, settings.heartbeat_deadline_s + settings.margin_s)
@@ -481,38 +481,76 @@ class JobSession:
             Slurm(deadline_s=accounting_s, conf=settings.conf), settings.cluster_id, own_user()
         )
         self._turn = anyio.Lock()
+        self._greet(nonce)
 
-    def greet(self, nonce: str) -> None:
+    def _greet(self, nonce: str) -> None:
         """Say who is there, as an agent does."""
-        greeting = {
-            "protocol": PROTOCOL,
-            "base": self._settings.root,
-            "boot": boot_id(),
-            "wall_s": clock.wall_s(),
-            "python": list(sys.version_info[:3]),
-            "uid": os.geteuid(),
-        }
-        self._say(f"\n{nonce} ".encode())
-        self._tell(greeting)
+        self._said += f"\n{nonce} ".encode()
+        self._tell(
+            {
+                "protocol": PROTOCOL,
+                "base": self._settings.root,
+                "boot": boot_id(),
+                "wall_s": clock.wall_s(),
+                "python": list(sys.version_info[:3]),
+                "uid": os.geteuid(),
+            }
+        )
 
     async def run(self, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Look at the records and ask for the queue, for ever.
+        """Look at the records and ask for the queue until the shared folder cannot be used."""
+        try:
+            async with self._tasks:
+                self._tasks.start_soon(self._watch_queue)
+                task_status.started()
+                while True:
+                    await anyio.sleep(self._settings.look_s)
+                    if changed := await self._in_thread(self._records.news):
+                        self._tell({"changed": changed})
+        except* OSError as errors:
+            cause: BaseException = errors
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+            self._complaint = f"the shared folder cannot be used: {cause}"
+        await self.end_input()
+
+    async def read(self, most: int) -> bytes:
+        """Return what it has said; nothing once it has ended."""
+        while not self._said and not self._is_over:
+            self._came = anyio.Event()
+            await self._came.wait()
+        piece = bytes(self._said[:most])
+        del self._said[:most]
+        return piece
+
+    async def write(self, content: bytes) -> None:
+        """Have questions answered, each beside those that came before.
 
         Raises:
-            ExceptionGroup: of OSError, where the shared folder cannot be read.
+            OSError: it has ended.
         """
-        async with self._tasks:
-            self._tasks.start_soon(self._watch_queue)
-            task_status.started()
-            while True:
-                await anyio.sleep(self._settings.look_s)
-                changed = await self._in_thread(self._records.news)
-                if changed:
-                    self._tell({"changed": changed})
+        if self._is_over:
+            raise BrokenPipeError("the session has ended")
+        *lines, self._left = (self._left + content).split(b"\n")
+        for line in lines:
+            self._tasks.start_soon(self._answer, json.loads(line))
 
-    def take(self, line: bytes) -> None:
-        """Have a question answered, beside those that came before."""
-        self._tasks.start_soon(self._answer, json.loads(line))
+    async def end_input(self) -> None:
+        """End it: nothing more is asked."""
+        self._is_over = True
+        self._came.set()
+
+    async def complaint(self) -> bytes:
+        """Return why it has ended."""
+        return self._complaint.encode()
+
+    async def status(self) -> int | None:
+        """Return that it has no exit status."""
+        return None
+
+    async def aclose(self) -> None:
+        """End it."""
+        await self.end_input()
 
     async def _answer(self, question: Question) -> None:
         try:
@@ -523,9 +561,10 @@ class JobSession:
 
     def _tell(self, record: Mapping[str, object]) -> None:
         clocks = {"now_ns": clock.monotonic_ns(), "up_ns": clock.uptime_ns()}
-        self._say(json.dumps({**clocks, **record}).encode() + b"\n")
+        self._said += json.dumps({**clocks, **record}).encode() + b"\n"
+        self._came.set()
 
-    async def read(self, question: Question) -> Answer:
+    async def records(self, question: Question) -> Answer:
         """Answer what the records alone say."""
         work: Callable[[Question], Answer] = getattr(self._records, question["do"])
         return await self._in_thread(work, question)
@@ -534,7 +573,7 @@ class JobSession:
         """Return attempts, once the queue was seen or has not answered in time."""
         with anyio.move_on_after(self._settings.call_s / 2):  # it says more than the records
             await self._answered.wait()
-        return await self.read(question)
+        return await self.records(question)
 
     async def start(self, question: Question) -> Answer:
         """Have Slurm run an attempt; it has begun once it is claimed."""
@@ -689,12 +728,12 @@ class JobSession:
 
 
 _ANSWERS = {
-    "claim": JobSession.read,
-    "beat": JobSession.read,
-    "look": JobSession.read,
+    "claim": JobSession.records,
+    "beat": JobSession.records,
+    "look": JobSession.records,
     "inventory": JobSession.inventory,
-    "read": JobSession.read,
-    "port": JobSession.read,
+    "read": JobSession.records,
+    "port": JobSession.records,
     "start": JobSession.start,
     "fence": JobSession.fence,
     "set_aside": JobSession.set_aside,
