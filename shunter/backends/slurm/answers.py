@@ -101,7 +101,7 @@ def limit_s(text: str) -> int | None:
 
 
 def whole(text: str) -> int:
-    """Return a whole number, 0 where none is told; of a range such as 2-4 the first.
+    """Return a whole number, 0 where none is set; of a range such as 2-4 the first.
 
     Raises:
         ValueError: it is no number.
@@ -112,7 +112,7 @@ def whole(text: str) -> int:
 
 def _entries(text: str) -> Iterator[re.Match[str]]:
     """Yield the GPU entries of a list; commas in brackets separate no entries."""
-    text = text.replace(":(null)", "")  # how devices without a type are told in use
+    text = text.replace(":(null)", "")  # how devices without a type are said to be in use
     depth, start = 0, 0
     for place, sign in enumerate(f"{text},"):
         depth += (sign == "(") - (sign == ")")
@@ -174,7 +174,7 @@ _OUT = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "FUTURE"}
     | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
 )
-"""States of a node that takes no jobs until somebody acts."""
+"""States of a node that takes no jobs until an administrator resumes it."""
 _NO_JOBS_NOW = _OUT | {"NOT_RESPONDING", "UNKNOWN", "MAINT"}
 """And those that pass: a node that has not answered for a moment (NOT_RESPONDING), or has yet to
 answer a controller that has just started (UNKNOWN), will answer, or be down."""
@@ -226,8 +226,8 @@ class QueuedJob(SlurmJob):
     def is_being_preempted(self) -> bool:
         """Whether it runs in the grace that a partition gives before it preempts.
 
-        Slurm has moved its end forward. It tells what srun has started by SIGTERM, and no batch
-        script of it.
+        Slurm has moved its end forward. It sends SIGTERM to what srun has started, and nothing to
+        the batch script.
         """
         if self.start_s is None or self.end_s is None or self.time_limit_s is None:
             return False
@@ -347,7 +347,7 @@ _PIECE = re.compile(r"\[([^\][]*)\]|([^,\][]+)|(,)")
 
 
 def expanded(hostlist: str) -> tuple[str, ...]:
-    """Return the names a hostlist stands for, in its order; of (null) none.
+    """Return the names in a hostlist, in its order; of (null) none.
 
     Raises:
         SlurmUnknownError: it is no hostlist.
@@ -400,7 +400,7 @@ def _odd(hostlist: str) -> SlurmUnknownError:
 # anything: only a key that follows by that order ends it. Slurm ends a reason by
 # `[root@2026-11-28T05:22:55]`.
 
-Told = TypeVar("Told")
+Record = TypeVar("Record")
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
 _SAID_BY = re.compile(r" ?\[[^\]@\s]*@[^\]\s]*\]")
 _TEXTS: Final = ("Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName")
@@ -430,7 +430,7 @@ def read_reservations(text: str) -> tuple[Reservation, ...]:
 def read_switches(text: str) -> tuple[NetworkSwitch, ...]:
     """Return switches and blocks in an answer of `scontrol show topology`.
 
-    What another plugin tells, such as rings and tori, is left out.
+    What other plugins show, such as rings and tori, is left out.
     """
     lines = [line.strip() for line in text.split("\n")]
     found = _read("\n".join(line for line in lines if "SwitchName=" in line), "SwitchName", _switch)
@@ -451,30 +451,30 @@ def read_settings(text: str) -> dict[str, str]:
 def _read(
     text: str,
     first: str,
-    make: Callable[[Mapping[str, str]], Told],
+    make: Callable[[Mapping[str, str]], Record],
     texts: Sequence[str] = (),
-) -> tuple[Told, ...]:
-    made: list[Told] = []
+) -> tuple[Record, ...]:
+    made: list[Record] = []
     for line in text.split("\n"):
         if not line.strip():
             continue
-        told = _pairs(line, texts)
-        if not told.get(first):
+        fields = _pairs(line, texts)
+        if not fields.get(first):
             raise SlurmUnknownError(
                 f"scontrol shows {line[:60]!r}, expected {first}=", "run it by hand and compare"
             )
         try:
-            made.append(make(told))
+            made.append(make(fields))
         except (KeyError, ValueError) as error:
             raise SlurmUnknownError(
-                f"scontrol tells of {told[first]} what cannot be read: {error}",
+                f"scontrol tells of {fields[first]} what cannot be read: {error}",
                 "run it by hand and compare",
             ) from error
     return tuple(made)
 
 
 def _pairs(line: str, texts: Sequence[str]) -> dict[str, str]:
-    """Return what is told by key; `texts` are the last ones, which may say anything."""
+    """Return the values by key; `texts` are the last ones, which may say anything."""
     found: dict[str, re.Match[str]] = {}
     last = None
     for match in _KEY.finditer(line):
@@ -495,64 +495,64 @@ def _ends(text: re.Match[str], key: re.Match[str], texts: Sequence[str]) -> bool
     return text[1] != "Reason" or is_signed or _SAID_BY.search(line, key.end()) is None
 
 
-def _node(told: Mapping[str, str]) -> SlurmNode:
-    state, *flags = told["State"].split("+")
+def _node(fields: Mapping[str, str]) -> SlurmNode:
+    state, *flags = fields["State"].split("+")
     if state.endswith("*"):
         flags.append("NOT_RESPONDING")
-    reason = told.get("Reason", "")
+    reason = fields.get("Reason", "")
     dated = _SAID_BY.search(reason)
     return SlurmNode(
-        name=told["NodeName"],
+        name=fields["NodeName"],
         state=state.rstrip(_MARKS),
         flags=frozenset(flag.rstrip(_MARKS) for flag in flags),
-        cpus=whole(told.get("CPUEfctv") or told["CPUTot"]),
-        cpus_used=whole(told["CPUAlloc"]),
-        memory_mb=whole(told["RealMemory"]) - whole(told.get("MemSpecLimit", "")),
-        memory_used_mb=whole(told.get("AllocMem", "")),
-        gpus=gpus_in_gres(told.get("Gres", "")),
-        gpus_used_indices=gpu_indices(told.get("GresUsed", "")),
-        sockets=whole(told.get("Sockets", "")),
-        features=_listed(told.get("AvailableFeatures", "")),
+        cpus=whole(fields.get("CPUEfctv") or fields["CPUTot"]),
+        cpus_used=whole(fields["CPUAlloc"]),
+        memory_mb=whole(fields["RealMemory"]) - whole(fields.get("MemSpecLimit", "")),
+        memory_used_mb=whole(fields.get("AllocMem", "")),
+        gpus=gpus_in_gres(fields.get("Gres", "")),
+        gpus_used_indices=gpu_indices(fields.get("GresUsed", "")),
+        sockets=whole(fields.get("Sockets", "")),
+        features=_listed(fields.get("AvailableFeatures", "")),
         reason=reason if dated is None else _without(reason, dated),
-        version=told.get("Version", ""),
+        version=fields.get("Version", ""),
     )
 
 
 def _without(reason: str, dated: re.Match[str]) -> str:
-    """Return a reason without who said so: Slurm tells that after its first line."""
+    """Return a reason without who said so: Slurm says that after its first line."""
     lines = (reason[: dated.start()], *reason[dated.end() :].split(8 * " "))
     return "; ".join(line.strip() for line in lines if line.strip())
 
 
-def _partition(told: Mapping[str, str]) -> Partition:
+def _partition(fields: Mapping[str, str]) -> Partition:
     return Partition(
-        name=told["PartitionName"],
-        state=told["State"],
-        nodes=expanded(told.get("Nodes", "")),
-        time_limit_s=limit_s(told.get("MaxTime", "")),
-        root_refused=told.get("DisableRootJobs") == "YES",
+        name=fields["PartitionName"],
+        state=fields["State"],
+        nodes=expanded(fields.get("Nodes", "")),
+        time_limit_s=limit_s(fields.get("MaxTime", "")),
+        root_refused=fields.get("DisableRootJobs") == "YES",
     )
 
 
-def _reservation(told: Mapping[str, str]) -> Reservation:
-    end_s = instant_s(told["EndTime"])
+def _reservation(fields: Mapping[str, str]) -> Reservation:
+    end_s = instant_s(fields["EndTime"])
     return Reservation(
-        name=told["ReservationName"],
-        nodes=expanded(told.get("Nodes", "")),
-        start_s=float(instant_s(told["StartTime"]) or 0),
+        name=fields["ReservationName"],
+        nodes=expanded(fields.get("Nodes", "")),
+        start_s=float(instant_s(fields["StartTime"]) or 0),
         end_s=float("inf") if end_s is None else float(end_s),
-        is_maintenance="MAINT" in _listed(told.get("Flags", "")),
+        is_maintenance="MAINT" in _listed(fields.get("Flags", "")),
     )
 
 
-def _switch(told: Mapping[str, str]) -> NetworkSwitch:
-    level = whole(told.get("Level", "0"))
-    below = expanded(told.get("Switches", ""))
-    return NetworkSwitch(told["SwitchName"], level, expanded(told.get("Nodes", "")), below)
+def _switch(fields: Mapping[str, str]) -> NetworkSwitch:
+    level = whole(fields.get("Level", "0"))
+    below = expanded(fields.get("Switches", ""))
+    return NetworkSwitch(fields["SwitchName"], level, expanded(fields.get("Nodes", "")), below)
 
 
-def _block(told: Mapping[str, str]) -> NetworkSwitch:
-    return NetworkSwitch(told["BlockName"], 0, expanded(told.get("Nodes", "")), ())
+def _block(fields: Mapping[str, str]) -> NetworkSwitch:
+    return NetworkSwitch(fields["BlockName"], 0, expanded(fields.get("Nodes", "")), ())
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -615,19 +615,19 @@ def _whole_record(record: Mapping[str, str]) -> Mapping[str, str]:
     return record
 
 
-def _job(told: Mapping[str, str]) -> QueuedJob:
+def _job(fields: Mapping[str, str]) -> QueuedJob:
     return QueuedJob(
-        id=int(told["JobID"]),
-        name=told["Name"],
-        user=told["UserName"],
-        state=told["State"],
-        reason="" if told["Reason"] in {"(null)", "N/A", "None"} else told["Reason"],
-        nodes=expanded(told["NodeList"]),
-        submit_s=instant_s(told["SubmitTime"]),
-        start_s=instant_s(told["StartTime"]),
-        end_s=instant_s(told["EndTime"]),
-        time_limit_s=limit_s(told["TimeLimit"]),
-        restarts=whole(told["RestartCnt"]),
+        id=int(fields["JobID"]),
+        name=fields["Name"],
+        user=fields["UserName"],
+        state=fields["State"],
+        reason="" if fields["Reason"] in {"(null)", "N/A", "None"} else fields["Reason"],
+        nodes=expanded(fields["NodeList"]),
+        submit_s=instant_s(fields["SubmitTime"]),
+        start_s=instant_s(fields["StartTime"]),
+        end_s=instant_s(fields["EndTime"]),
+        time_limit_s=limit_s(fields["TimeLimit"]),
+        restarts=whole(fields["RestartCnt"]),
     )
 
 

@@ -102,7 +102,7 @@ def wait_in_words(wait_s: float, reason: str) -> str:
 
 
 def submit_limit_in(said: str) -> str:
-    """Return the word for a limit on jobs submitted; nothing if none is told.
+    """Return the word for a limit on jobs submitted; nothing if there is none.
 
     What is refused for that is taken later, when other jobs have ended.
     """
@@ -176,7 +176,7 @@ class CommandAnswer:
 
 
 SILENT_S: Final = 10.0
-"""One command may fail: what is told of Slurm is told after some seconds without an answer."""
+"""One command may fail: people learn that Slurm is silent after some seconds of it."""
 REFUSALS: Final = (
     *("Access/permission denied", "Invalid ", "Job violates", "invalid "),
     *("Memory required by task is not available", "Memory specification can not be satisfied"),
@@ -274,7 +274,7 @@ class Slurm:
         return read_settings(await self._text(["scontrol", "show", "config"]))
 
     async def submit(self, script: str, options: Sequence[str]) -> int:
-        """Submit a batch script, which never stands in a file; return the id of its job.
+        """Submit a batch script, which is never in a file; return the id of its job.
 
         The id is used again if the controller crashes at once.
 
@@ -316,7 +316,7 @@ class Slurm:
     ) -> None:
         """End jobs, or send them a signal; of a job that is not there Slurm says nothing.
 
-        With a name only jobs that are called so: an id may be somebody else's by now. Without
+        With a name only jobs that are called so: an id may be that of another job by now. Without
         `batch_only` a signal reaches only what srun has started.
         """
         if not jobs:
@@ -327,7 +327,7 @@ class Slurm:
         await self._text(["scancel", *chosen, *(str(job) for job in jobs)])
 
     async def suspend(self, jobs: Sequence[int]) -> None:
-        """Suspend jobs: they stand still, and others get their CPUs, but no GPUs.
+        """Suspend jobs: they stop, and others get their CPUs, but no GPUs.
 
         Raises:
             SlurmRefusedError: it needs the rights of an operator, or cannot be done.
@@ -390,7 +390,7 @@ class Slurm:
                 _in_memory() as err,
                 anyio.fail_after(self._deadline_s),
             ):
-                # One that is cancelled while it starts would be ended by nobody.
+                # One that is cancelled while it starts would run on.
                 with anyio.CancelScope(shield=True):
                     process = await anyio.open_process(
                         [there, *words[1:]],
@@ -435,7 +435,7 @@ def _refusal(answer: CommandAnswer) -> SlurmRefusedError | SlurmUnknownError:
     first = answer.complaint.removeprefix("sbatch: error: ")
     reasons = [first, *(line for line in said if line.startswith(DECIDED))]
     if any(word in reason for word in REFUSALS for reason in reasons):
-        limits = [told for word in said if (told := reason_in_words(word)) != word]
+        limits = [words for word in said if (words := reason_in_words(word)) != word]
         return SlurmRefusedError(f"Slurm refuses the job: {(limits or [first])[0]}")
     return answer.unknown()
 

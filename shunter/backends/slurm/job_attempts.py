@@ -51,7 +51,7 @@ from shunter.events import NodeName
 
 Key = tuple[str, int]
 LIMIT_SIGNAL = "SIGUSR2"
-"""What tells the program of an attempt that its time limit is near, and nothing else."""
+"""Sent to the program of an attempt when its time limit is near, and for nothing else."""
 
 
 def attempt_job_name(cluster_id: str, job: str, attempt: int) -> str:
@@ -126,8 +126,8 @@ def _parts(settings: SlurmSettings, order: Order) -> Iterator[tuple[NodeName, tu
 def _fair_memory_mb(server: SlurmServer, gpus: int, cpus: int) -> int:
     """Return the memory on a node of an attempt that asked for none.
 
-    It is its GPUs' part of the node's, or its CPUs' if it has no GPUs; 0: nobody knows what the
-    node has. Where a site sets no default, Slurm would give it all of it.
+    It is its GPUs' part of the node's, or its CPUs' if it has no GPUs; 0: what the
+    node has is not known. Where a site sets no default, Slurm would give it all of it.
     """
     part, whole = (gpus, len(server.gpus)) if gpus else (cpus, len(server.cpus))
     return server.memory_mb * min(part, whole) // max(1, whole)
@@ -242,7 +242,7 @@ async def queue_view(slurm: Slurm, cluster_id: str) -> QueueView:
 
 
 # The accounting of attempts that Slurm's queue has forgotten. A text file (jobcomp/filetxt) is not
-# read: job names with line breaks are in it, so anybody could forge the end of another's job.
+# read: job names with line breaks are in it, so any user could forge the end of another's job.
 
 ASK_S = 60.0
 """Seconds between two questions: it is a database, which others use."""
@@ -395,7 +395,7 @@ class JobAttempt(Watched):
         return is_gone and status_in(self.folder) is None and claimed_by(self.folder) != WITHDRAWN
 
     def has_begun(self) -> bool:
-        """Say whether it runs, or has, also where somebody has removed its folder since."""
+        """Say whether it runs, or has, also where its folder has been removed since."""
         if self._read_started() or claimed_by(self.folder) == BEGUN:
             return True
         return self._queue().is_running(self.key)
@@ -411,7 +411,7 @@ class JobAttempt(Watched):
     def _localised(self, started: Started | None) -> Started | None:
         """Return the record of a start with its instant on our monotonic clock.
 
-        What that is on another node its claim tells, which has the time of day as well: clocks of a
+        On another node that follows from its claim, which has the time of day as well: clocks of a
         cluster differ by little, for Slurm itself takes no message that is minutes old or early.
         """
         if started is None or started["boot"] == boot_id():
@@ -440,7 +440,7 @@ class JobAttempt(Watched):
         return self.started is not None
 
     def _state(self) -> tuple[State, str]:
-        """Return where it stands without a status, and why it is over if it is."""
+        """Return the state of one without a status, and why it is over if it is."""
         if self.started is None:
             claim, refusal = claimed_by(self.folder), get(f"{self.folder}/refusal")
             if claim == WITHDRAWN or refusal is not None:
@@ -463,7 +463,7 @@ class JobAttempt(Watched):
         )
 
     def _after(self, status: Status) -> tuple[State, str]:
-        """Return where it stands that has ended, and how Slurm ended it, if it did.
+        """Return the state of one with a status, and how Slurm ended it, if it did.
 
         Slurm says why it sent SIGTERM once the job is over there, as its GPUs are; until then, or
         for `settle_s`, it counts as running. So does a gang of which a rank ended with 0: so does

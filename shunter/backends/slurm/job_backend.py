@@ -92,12 +92,12 @@ Own = Mapping[Key, Share]
 
 
 class TakenResources:
-    """What was told of each node, and what is known of our own attempts."""
+    """What others hold of each node by the last listing, and our attempts."""
 
     def __init__(self, servers: Sequence[SlurmServer]) -> None:
         self._servers = servers
         self._own: dict[Key, Sequence[Share]] = {}
-        self._told: dict[NodeName, Share] = {}
+        self._taken: dict[NodeName, Share] = {}
         self._before: QueueView | None = None
         self._judged: NodeListing | None = None
         self._unknown = {server.name for server in servers}
@@ -107,16 +107,16 @@ class TakenResources:
         """Whether it has never been known yet what others hold of some node."""
         return bool(self._unknown)
 
-    def recall(self, told: Iterable[Share]) -> None:
-        """Take in what was told in an earlier term, and of no other node."""
-        self._told = {share.node: share for share in told}
+    def recall(self, recorded: Iterable[Share]) -> None:
+        """Take in what the log says of an earlier term, and of no other node."""
+        self._taken = {share.node: share for share in recorded}
 
     def is_known(self, key: Key) -> bool:
         """Say whether it is known what an attempt was given."""
         return key in self._own
 
     def note(self, key: Key, given: Sequence[Share]) -> None:
-        """Note which GPUs an attempt was given, and what was booked beside them."""
+        """Note which GPUs an attempt was given, and the CPUs and memory booked with them."""
         self._own[key] = given
 
     def take(self, queue: QueueView, listing: NodeListing | None) -> Iterator[Share]:
@@ -144,10 +144,10 @@ class TakenResources:
                 self._unknown.discard(server.name)
             if node is None or one is None or other is None or passed is None:
                 continue
-            told = self._told.get(server.name, Share(server.name, 0))
-            taken = _taken(server, node, told, one, other, passed)
-            if told != taken:
-                self._told[server.name] = taken
+            last = self._taken.get(server.name, Share(server.name, 0))
+            taken = _taken(server, node, last, one, other, passed)
+            if last != taken:
+                self._taken[server.name] = taken
                 yield taken
         for key in [key for key in self._own if key not in queue.jobs and key not in before.jobs]:
             del self._own[key]
@@ -173,14 +173,14 @@ def _ended_since(before: QueueView, after: QueueView, key: Key) -> tuple[QueuedJ
 
 
 def _taken(
-    server: SlurmServer, node: SlurmNode, told: Share, before: Own, after: Own, passed: Own
+    server: SlurmServer, node: SlurmNode, last: Share, before: Own, after: Own, passed: Own
 ) -> Share:
     """Return what others hold of a node of what the config gives it, by a listing.
 
     Args:
         server: the node by the config.
         node: the same by Slurm.
-        told: what was said before.
+        last: what others held by the listing before.
         before: what of it was ours just before the listing.
         after: the same just after it.
         passed: what was ours until some instant between.
@@ -191,14 +191,14 @@ def _taken(
     for share in either.values():
         mask &= ~share.gpu_mask
     cpus_milli = _within(
-        told.cpus_milli,
+        last.cpus_milli,
         len(server.cpus) * 1000,
         (node.cpus - node.cpus_used) * 1000,
         sum(share.cpus_milli for share in either.values()),
         sum(share.cpus_milli for share in both),
     )
     memory_mb = _within(
-        told.memory_mb,
+        last.memory_mb,
         server.memory_mb,
         node.memory_mb - node.memory_used_mb,
         sum(share.memory_mb for share in either.values()),
@@ -207,10 +207,10 @@ def _taken(
     return Share(server.name, mask, cpus_milli, memory_mb)
 
 
-def _within(told: int, all_: int, free: int, most_ours: int, least_ours: int) -> int:
-    """Return what is neither free nor ours, or what was told if it may be true."""
+def _within(last: int, all_: int, free: int, most_ours: int, least_ours: int) -> int:
+    """Return what is neither free nor ours, or the last result if it may be true."""
     least, most = all_ - free - most_ours, all_ - free - least_ours
-    return max(0, min(all_, max(least, min(most, told))))
+    return max(0, min(all_, max(least, min(most, last))))
 
 
 def _used(node: SlurmNode) -> int:
@@ -253,7 +253,7 @@ class JobBackend(SlurmBackend):
     async def tell_taken(self) -> None:
         """Tell what others hold now, before anything is planned.
 
-        As far as Slurm says it within the time of a command; the rest is told as it comes.
+        As far as Slurm says it within the time of a command; the rest follows as it comes.
         """
         with suppress(SlurmUnknownError), anyio.move_on_after(self._settings.command_s):
             self._take(await queue_view(self._slurm, self._settings.cluster_id))
@@ -288,7 +288,7 @@ class JobBackend(SlurmBackend):
         return "; ".join(said for said in (wait, self.silence) if said)
 
     def _notice(self, words: str) -> None:
-        """Have people told of something."""
+        """Put something where people read it."""
         self._share_notices.put(words)
 
     def _take(self, queue: QueueView) -> None:
@@ -315,7 +315,7 @@ class JobBackend(SlurmBackend):
 
 
 def _given(watch: Watch) -> Sequence[Share]:
-    """Return the GPUs that an attempt was given, with what was booked beside them.
+    """Return the GPUs that an attempt was given, with what was booked with them.
 
     None: it is not known whether it has started.
     """
@@ -325,6 +325,6 @@ def _given(watch: Watch) -> Sequence[Share]:
     booked, nothing = {share.node: share for share in planned}, Share(NodeName(""), 0)
     found = []
     for node, mask in watch.started.placement:
-        beside = booked.get(NodeName(node), nothing)
-        found.append(Share(NodeName(node), mask, beside.cpus_milli, beside.memory_mb))
+        share = booked.get(NodeName(node), nothing)
+        found.append(Share(NodeName(node), mask, share.cpus_milli, share.memory_mb))
     return found

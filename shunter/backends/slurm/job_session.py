@@ -122,7 +122,7 @@ class Submissions:
     def wake(self, key: Key) -> None:
         """Have the program of an attempt look at its orders now, and not later.
 
-        One that is suspended in Slurm goes on there first, to do what it is told.
+        One that is suspended in Slurm goes on there first, to do what it is ordered.
         """
         self._to_suspend.discard(key)
         jobs = self._alive(key)
@@ -138,13 +138,13 @@ class Submissions:
             self._tasks.start_soon(self._cancel, key, job.id, LIMIT_SIGNAL.removeprefix("SIG"))
 
     def suspend(self, key: Key) -> None:
-        """Have Slurm suspend an attempt, once it stands still by itself."""
+        """Have Slurm suspend an attempt, once it has stopped by itself."""
         if key not in self._suspended:
             self.wake(key)
         self._to_suspend.add(key)
 
     def note_stopped(self, stopped: Collection[Key]) -> None:
-        """Suspend those in Slurm that are to be and stand still by now."""
+        """Suspend those in Slurm that are to be and have stopped by now."""
         for key in sorted(self._to_suspend.intersection(stopped) - self._suspended):
             if any(job.state == "RUNNING" for job in self._alive(key)):
                 self._suspended.add(key)
@@ -194,11 +194,11 @@ class Submissions:
             except SlurmUnknownError:
                 if key in self._to_suspend:
                     self._suspended.discard(key)  # it is tried again
-        if key not in self._to_suspend:  # it was told something else meanwhile
+        if key not in self._to_suspend:  # it was ordered something else meanwhile
             await self._release(key)
 
     def _refuse(self, cause: str) -> None:
-        """Tell, unless it was told last, that jobs only stand still by signals."""
+        """Say, unless it was said last, that jobs are stopped by signals only."""
         if cause != self._told:
             self._told = cause
             self._tell(
@@ -261,7 +261,7 @@ class JobRecords:
         return {}
 
     def look(self, question: Question) -> Answer:
-        """Beat; return what has changed of attempts since it was told, or is asked anew."""
+        """Beat; return what of attempts is new, or is asked for again."""
         self.beat(question)
         for job, attempt in question["anew"]:
             self.of((job, attempt)).told = None
@@ -290,7 +290,7 @@ class JobRecords:
         return cast("JobAttempt", self._reports.of(*key))
 
     def known(self, key: Key) -> Known:
-        """Return all that is known of an attempt, and note that it is told."""
+        """Return all that is known of an attempt, and note that it was returned."""
         return self._reports.known(*key)
 
     def prepare(self, order: Mapping[str, Any]) -> str:
@@ -344,7 +344,7 @@ class JobRecords:
     def order(self, key: Key, do: str) -> bool:
         """Order something of an attempt; return whether it never begins for that.
 
-        One that has not begun is not to begin, whatever it was told but to stop or continue.
+        One that has not begun is not to begin, whatever the order, but to stop or continue.
         """
         is_to_leave = do not in ("stop", "continue")
         if is_to_leave and self.withdraw(key, ""):
@@ -429,7 +429,7 @@ T = TypeVar("T")
 Words = TypeVarTuple("Words")
 OVER = ("ended", "lost")
 END_S = 15.0
-"""After an order to end at once, until Slurm is told as well."""
+"""After an order to end at once, until Slurm is asked to end it as well."""
 AGAIN_S = 60.0
 """For so long, in seconds, what Slurm has forgotten is submitted again although it is refused."""
 
@@ -456,7 +456,7 @@ class JobCluster:
 
 
 class JobSession:
-    """Answers questions about attempts that are batch jobs, as a program of the agent does.
+    """Answers questions about attempts that are batch jobs, as an agent does.
 
     Args:
         cluster: whose attempts.
@@ -498,7 +498,7 @@ class JobSession:
         )
 
     async def run(self, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Look at the records and ask for the queue until the shared folder cannot be used."""
+        """Look at the records and at the queue until the shared folder fails."""
         try:
             async with self._tasks:
                 self._tasks.start_soon(self._watch_queue)
@@ -524,7 +524,7 @@ class JobSession:
         return piece
 
     async def write(self, content: bytes) -> None:
-        """Have questions answered, each beside those that came before.
+        """Have questions answered, each at the same time as others.
 
         Raises:
             OSError: it has ended.
@@ -577,16 +577,16 @@ class JobSession:
 
     async def start(self, question: Question) -> Answer:
         """Have Slurm run an attempt; it has begun once it is claimed."""
-        told = question["order"]
-        key = str(told["job"]), int(told["attempt"])
+        given = question["order"]
+        key = str(given["job"]), int(given["attempt"])
         if clock.uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
         is_begun = await self._in_thread(self._records.is_begun, key)
         if not is_begun:
-            cause = await self._in_thread(self._records.prepare, told)
+            cause = await self._in_thread(self._records.prepare, given)
             if cause:
                 return {"answer": "refused", "cause": cause}
-            order = msgspec.convert(told, Order)
+            order = msgspec.convert(given, Order)
             refusal = await self._submitted(order)
             if refusal:
                 return {"answer": "refused", "cause": refusal}
@@ -641,7 +641,7 @@ class JobSession:
         return {"fenced": [known for known in fenced if known["attempt"] == last]}
 
     async def set_aside(self, question: Question) -> Answer:
-        """End an attempt of which nothing is told; say whether it is over."""
+        """End an attempt whose records are not read; say whether it is over."""
         key = question["job"], question["attempt"]
         await self._in_thread(self._records.order, key, "fence")
         known = await self._in_thread(self._records.known, key)
@@ -710,7 +710,7 @@ class JobSession:
                 self._submissions.end(key)
 
     async def _submit_again(self, key: Key) -> None:
-        """Have an attempt run that Slurm has forgotten, and that nobody cancelled."""
+        """Have an attempt run that Slurm has forgotten, unless it was cancelled there."""
         ended_as = self._queue.ended_as(key)
         order = await self._in_thread(self._records.order_of, key)
         if ended_as or order is None:

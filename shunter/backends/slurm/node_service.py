@@ -130,7 +130,7 @@ class NodeService:
         self._partition = partition
         self._partition_limit_s: float | None = None
         self.known = anyio.Event()
-        """Set once Slurm has told of the nodes for the first time."""
+        """Set once Slurm has answered for the first time."""
         self._soon = anyio.Event()
         self.listing: NodeListing | None = None
 
@@ -187,7 +187,7 @@ class NodeService:
             try:
                 await self.look()
             except SlurmUnknownError:
-                # The queue is asked more often, and tells people that Slurm does not answer.
+                # The queue is asked more often, and its silence is what people read of.
                 await anyio.sleep(poll_s)
             else:
                 self._soon = anyio.Event()

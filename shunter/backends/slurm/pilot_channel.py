@@ -64,7 +64,7 @@ PILOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class DialBack:
-    """What a pilot is told of its daemon.
+    """What the file of a pilot says of its daemon.
 
     Args:
         addresses: names or addresses of the daemon's machine, tried in turn.
@@ -129,7 +129,7 @@ class ClusterAuthority:
         """Return what a listener speaks: TLS 1.3, and only to holders of certificates."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.num_tickets = 0  # each connection proves the key anew
+        context.num_tickets = 0  # each connection proves the key
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=_pem(self._certificate))
         context.load_cert_chain(self._path)
@@ -143,7 +143,7 @@ class ClusterAuthority:
         Args:
             name: of the pilot.
             path: where the file is to be, in a folder that is there.
-            dial_back: what the pilot is told of us.
+            dial_back: what it says of us.
             valid_s: the pilot's time limit and a margin, which includes its wait in the queue.
             wall_s: now, in seconds since 1970.
         Raises:
@@ -168,7 +168,7 @@ class ClusterAuthority:
             "version": PILOT_VERSION,
             "name": name,
             **asdict(dial_back),
-            # No PEM: whoever looks for the pilot's own certificate must not find this one.
+            # No PEM: who looks for the pilot's own certificate must not find this one.
             "trust": b64encode(self._certificate.public_bytes(serialization.Encoding.DER)).decode(),
         }
         content = f"{json.dumps(said)}\n{_key_pem(key)}{_pem(certificate)}"
@@ -362,7 +362,7 @@ class PilotObserver(Protocol):
         """Handle a pilot that Slurm is about to end: it suspends its jobs by itself."""
 
     def refused(self, peer: str, cause: str) -> None:
-        """Handle somebody who was not let in; for a log that bounds itself."""
+        """Handle a connection that was not let in; for a log that bounds itself."""
 
 
 class PilotStream:
@@ -446,7 +446,7 @@ class PilotListener:
             await stream.aclose()
 
     async def serve(self, *, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Listen until cancelled; `started` tells the port.
+        """Listen until cancelled; `started` has the port.
 
         Raises:
             OSError: the port cannot be had.
@@ -598,7 +598,7 @@ async def _say(stream: PilotStream, answer: Mapping[str, object]) -> None:
 
 
 def _keep_alive(raw: socket.socket) -> None:
-    """Have the kernel find out within half a minute that nobody is there any more."""
+    """Have the kernel find out within half a minute that the other side is gone."""
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("IDLE", 15), ("INTVL", 5), ("CNT", 3)):
         raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_KEEP{option}"), value)

@@ -55,7 +55,7 @@ from shunter.events import NodeName
 class PilotTransport(SlurmTransport):
     """Reaches the agent of one node, while a pilot holds it.
 
-    `reason` says why nobody is there, for people.
+    `reason` says why no pilot is there, for people.
     """
 
     def __init__(self, server: SlurmServer, root: str) -> None:
@@ -211,7 +211,7 @@ class PilotFleet:
         self._waiting: tuple[GpuRequest, ...] = ()
         self._wake = anyio.Event()
         self._look_at_s, self._is_seen = 0.0, False  # when the queue is due; whether it answered
-        self.heard = anyio.Event()
+        self.answered = anyio.Event()
         """Set once the queue has answered for the first time."""
         self.drains = NodeDrains()
         self._listener: PilotListener | None = None
@@ -285,7 +285,7 @@ class PilotFleet:
         self._look_at_s = clock.monotonic_s() + self._settings.poll_s
         await self._take_in(await self._slurm.queue(), began_s)
         self._is_seen = True
-        self.heard.set()
+        self.answered.set()
 
     async def connected(self, stream: PilotStream) -> None:
         """Serve a pilot that has dialled in."""
@@ -438,8 +438,8 @@ class PilotFleet:
     async def _release(self, pilot: Pilot, why: str) -> None:
         """Give a node back, unless a job has come to it meanwhile.
 
-        While its pilot is connected, first it is drained, which whoever plans is told; at the next
-        look it goes.
+        While its pilot is connected, first it is drained, so that nothing is planned there; at the
+        next look it goes.
         """
         if self._is_served(pilot):
             if self._jobs_on(pilot.node)[0]:
@@ -532,7 +532,7 @@ class PilotBackend(SlurmBackend):
         )
         self._fleet.recall(authority, listener)  # first: who dials and is unwanted ends
         self._fleet.open(await self._tasks.start(listener.serve))
-        self._tasks.start_soon(self._open_once_heard)
+        self._tasks.start_soon(self._open_once_answered)
         await self._look_first()
         self._tasks.start_soon(self._service.run, settings.poll_s)
         self._tasks.start_soon(self._fleet.run)
@@ -549,9 +549,9 @@ class PilotBackend(SlurmBackend):
                 looks.start_soon(self._fleet.look)
                 looks.start_soon(self._look_at_nodes)
 
-    async def _open_once_heard(self) -> None:
+    async def _open_once_answered(self) -> None:
         """Have the pilots that are connected take new jobs, once Slurm has answered."""
-        await self._fleet.heard.wait()
+        await self._fleet.answered.wait()
         await self._service.known.wait()
         for agent in self.agents.values():
             if agent.is_up:
@@ -596,11 +596,11 @@ class PilotBackend(SlurmBackend):
     def doubt_of(self, node: NodeName) -> str:
         """Return why the pilot on a node takes nothing new yet; nothing if it does.
 
-        Slurm may have given the node up, or the pilot, while no daemon was there to be told.
+        Slurm may have given the node up, or the pilot, while no daemon was there.
         """
-        if self._fleet.heard.is_set() and self._service.known.is_set():
+        if self._fleet.answered.is_set() and self._service.known.is_set():
             return ""
-        lacks = "told of its nodes" if self._fleet.heard.is_set() else "answered"
+        lacks = "told of its nodes" if self._fleet.answered.is_set() else "answered"
         return (
             f"Slurm has not {lacks} since this daemon started, so whether it still has node "
             f"{node} in service is not known; what runs there goes on"

@@ -141,8 +141,8 @@ class Pilot:
 
         Args:
             process: which process of it has: another one than before is another run of the job.
-            why: what it says of its end; nothing if it has not been told of any. So may say the
-                process that was drained, if its signal is still on the way.
+            why: what it says of its end; nothing if no signal has reached it yet, which may be on
+                the way to one that is drained.
         """
         if self.process not in ("", process):
             self.restarts = None

@@ -38,7 +38,7 @@ class SlurmSettings(Limits):
     for `time_limit_s`, and given back after `idle_s` without jobs; `options` are further ones of
     sbatch. Where attempts are jobs of their own, their records are looked at every `look_s`, and
     what has changed there or in the queue is known everywhere `settle_s` later; with
-    `is_suspended_in_slurm` one that stands still is suspended there as well.
+    `is_suspended_in_slurm` one that is stopped is suspended there as well.
     """
 
     root: str
@@ -72,9 +72,9 @@ class SlurmSettings(Limits):
 # A batch job of ours: a pilot, or an attempt of its own.
 
 END_LEAD_S = 120
-"""A job is told so long before its time limit that it is about to end."""
+"""So long before its time limit a job gets a signal that it is about to end."""
 NOTICE_LEAD_MOST_S = END_LEAD_S + 65.0
-"""Slurm tells it up to a minute too early, by a clock of its own; before that it is no limit."""
+"""Slurm sends it up to a minute too early, by a clock of its own; before that it is no limit."""
 
 
 def slurm_job_name(cluster_id: str, name: str) -> str:
@@ -96,7 +96,7 @@ def name_in(cluster_id: str, user: str, job: QueuedJob) -> str | None:
 
 
 def own_user() -> str:
-    """Return as whom we submit."""
+    """Return the name of the user who submits."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -115,7 +115,7 @@ def usual_options(
         name: what the job is called in it.
         output: the file for what the script itself prints.
         limit_s: how long it may run, in seconds; Slurm counts in minutes.
-        signal: what tells the script of the end, `END_LEAD_S` before.
+        signal: what the script gets `END_LEAD_S` before its end.
     """
     options = [
         f"--job-name={slurm_job_name(settings.cluster_id, name)}",
