@@ -18,7 +18,7 @@ from shunter.api.request_models import LogsQuery
 from shunter.api.routing import BYTES, Call, NoBody
 from shunter.api.services import Services
 from shunter.ask import instant_us
-from shunter.backends.node.output import offset_at, parsed_times
+from shunter.backends.node import offset_at, parsed_times
 from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events import JobId

@@ -7,7 +7,7 @@ digest. So equal runs record equal bytes, wherever they read from and write to.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from shunter.config.cluster import GPU
 from shunter.config.loading import LoadedConfig
@@ -120,6 +120,10 @@ def launches_first(config: Config) -> bool:
 def tolerance_of(config: Config) -> float:
     """Return from which part on a measured speed corrects the table; 0: none does."""
     return config.policy.tolerance(is_measured=_is_measured(config))
+
+
+LEARNS_TOLERANCE: Final = "policy.placement = 'topology'"
+"""The key and value with which `learns_tolerance` can hold, for messages."""
 
 
 def learns_tolerance(config: Config) -> bool:

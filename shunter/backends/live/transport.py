@@ -6,31 +6,39 @@ raise by itself: what was begun over it ends without an exit status. After the p
 children of the daemon, and the one file for hosts without Shunter.
 """
 
+from anyio.abc import Process
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from contextlib import suppress
+from hashlib import sha256
+from importlib.util import MAGIC_NUMBER
+from importlib.util import source_hash
+from pathlib import Path
+from shunter.backends import node
+from shunter.backends.live.settings import Socket
+from shunter.backends.node import Shape
+from shunter.backends.node import WrongMessageError
+from shunter.backends.node import command
+from shunter.backends.node import create_private
+from shunter.backends.node import own_folder
+from shunter.backends.node import parsed
+from shunter.errors import BackendError
+from shunter.events import NodeName
+from tempfile import TemporaryFile
+from typing import IO
+from typing import Protocol
+from typing import TypeVar
+import anyio
 import io
 import json
 import marshal
 import os
 import secrets
 import zipfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
-from hashlib import sha256
-from importlib.util import MAGIC_NUMBER, source_hash
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Protocol, TypeVar
 
-import anyio
-from anyio.abc import Process
-
-from shunter.backends import node
-from shunter.backends.live.settings import Socket
-from shunter.backends.node.messages import WrongMessageError, parsed
-from shunter.backends.node.records import create_private, own_folder
-from shunter.backends.node.verbs import command
-from shunter.backends.node.wire import Shape
-from shunter.errors import BackendError
-from shunter.events import NodeName
 
 T = TypeVar("T")
 READ_BYTES = 1 << 18
@@ -282,7 +290,7 @@ class _ChildProcess:
         self._complaints.close()
 
 
-# The agent as a zip application, for hosts without Shunter (docs/decisions/0034).
+# The agent as a zip application, for hosts without Shunter (docs/decisions/live.md).
 #
 # It holds code compiled by this Python next to each module; other versions pass over it (PEP 552,
 # not checked against the source). Nothing is compressed, dates are fixed and names sorted, so the

@@ -20,11 +20,7 @@ from shunter.backends.live import (
     messages,
     zip_application,
 )
-from shunter.backends.node.attempts import pids_of
-from shunter.backends.node.messages import PROTOCOL
-from shunter.backends.node.ownership import uptime_ns
-from shunter.backends.node.records import processes
-from shunter.backends.node.session import TOLD_OF_JOB
+from shunter.backends.node import PROTOCOL, TOLD_OF_JOB, pids_of, processes, uptime_ns
 from tests.faults.supervised import wait_for
 from tests.unit.backends.agents.test_zip_application import PYTHONS
 

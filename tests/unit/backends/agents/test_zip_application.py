@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import NODE, NOT_PACKED, digest, zip_application
-from shunter.backends.node.verbs import FOLDER, VERBS
+from shunter.backends.node import FOLDER, VERBS
 from tests.faults.supervised import wait_for
 
 PATIENCE_S = 20.0
