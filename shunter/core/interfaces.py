@@ -4,26 +4,23 @@ First what comes in (commands and observations), then what goes out (orders), th
 policy, a backend, a log.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
 from shunter.core.plan import Plan
 from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import Event
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeName
-from shunter.events import SolvedFact
-from shunter.events import fact
-from shunter.events import facts
-from typing import Any
-from typing import Protocol
-from typing import TypeAlias
-from typing import TypeVar
-
+from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    Allocation,
+    Event,
+    JobId,
+    JobSpec,
+    NodeName,
+    SolvedFact,
+    fact,
+    facts,
+)
 
 # From these records the core makes facts; other observations are facts already (`NodeLost`, …).
 

@@ -1,66 +1,53 @@
 """A cluster inside Slurm, for the daemon: settings, nodes, demand, places, parts of nodes."""
 
+import os
+import secrets
+import socket
 from collections import Counter
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final, Protocol, runtime_checkable
+
+import anyio
+
 from shunter import clock
-from shunter.backends.live import Wiring
-from shunter.backends.live import wiring_in
-from shunter.backends.node import WITHDRAWN
-from shunter.backends.node import WrongMessageError
-from shunter.backends.node import claimed_by
-from shunter.backends.node import get
-from shunter.backends.node import put
+from shunter.backends.live import Wiring, wiring_in
+from shunter.backends.node import WITHDRAWN, WrongMessageError, claimed_by, get, put
 from shunter.backends.node.host import NOTED
-from shunter.backends.slurm import GpuRequest
-from shunter.backends.slurm import NetworkSwitch
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm import SlurmServer
-from shunter.backends.slurm import SlurmSettings
-from shunter.backends.slurm import UNTYPED
-from shunter.config import BackendSection
-from shunter.config import ClusterSection
-from shunter.config import Config
-from shunter.config import LoadedConfig
-from shunter.config import SlurmSection
-from shunter.config import shared_limits
-from shunter.core import Command
-from shunter.core import DrainNode
-from shunter.core import Health
-from shunter.core import RestoreNode
-from shunter.core import State
+from shunter.backends.slurm import (
+    UNTYPED,
+    GpuRequest,
+    NetworkSwitch,
+    Slurm,
+    SlurmServer,
+    SlurmSettings,
+)
+from shunter.config import (
+    BackendSection,
+    ClusterSection,
+    Config,
+    LoadedConfig,
+    SlurmSection,
+    shared_limits,
+)
+from shunter.core import Command, DrainNode, Health, RestoreNode, State
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import Place
-from shunter.errors import ConfigError
-from shunter.errors import SlurmUnknownError
-from shunter.errors import UnreachableError
-from shunter.errors import extra_hint
-from shunter.events import ConfigurationSet
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeDrained
-from shunter.events import NodeName
-from shunter.events import NodeRemoved
-from shunter.events import NodeRestored
-from shunter.events.log import LogWriter
-from shunter.events.log import read_log
-from typing import Final
-from typing import Protocol
-from typing import runtime_checkable
-import anyio
-import os
-import secrets
-import socket
-
+from shunter.errors import ConfigError, SlurmUnknownError, UnreachableError, extra_hint
+from shunter.events import (
+    ConfigurationSet,
+    JobId,
+    JobSpec,
+    NodeDrained,
+    NodeName,
+    NodeRemoved,
+    NodeRestored,
+)
+from shunter.events.log import LogWriter, read_log
 
 CRYPTOGRAPHY_LEAST = 46
 """The oldest version that the extra `slurm` takes, a whole number."""

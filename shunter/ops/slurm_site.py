@@ -1,41 +1,37 @@
 """A partition of Slurm before a daemon runs: what it has, what `doctor` checks, `init`'s config."""
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from shunter import clock
-from shunter.backends.slurm import NetworkSwitch
-from shunter.backends.slurm import Partition
-from shunter.backends.slurm import Reservation
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm import SlurmNode
-from shunter.backends.slurm import reservation_in
-from shunter.config import ClusterSection
-from shunter.config import GPUS_MAX
-from shunter.config import SlurmSection
-from shunter.core import is_mig
-from shunter.counting import counted
-from shunter.daemon import Place
-from shunter.daemon import check_served
-from shunter.daemon import places_in
-from shunter.daemon import rack_notes
-from shunter.errors import ConfigError
-from shunter.errors import SlurmRefusedError
-from shunter.errors import SlurmUnknownError
-from shunter.errors import UnreachableError
-from shunter.errors import UsageError
-from shunter.events import NodeName
-from shunter.ops.first_config import LOG
-from shunter.ops.first_config import POLICY
-from shunter.ops.machine_checks import Finding
-from shunter.ops.machine_checks import Looked
-import anyio
 import json
 import os
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+import anyio
+
+from shunter import clock
+from shunter.backends.slurm import (
+    NetworkSwitch,
+    Partition,
+    Reservation,
+    Slurm,
+    SlurmNode,
+    reservation_in,
+)
+from shunter.config import GPUS_MAX, ClusterSection, SlurmSection
+from shunter.core import is_mig
+from shunter.counting import counted
+from shunter.daemon import Place, check_served, places_in, rack_notes
+from shunter.errors import (
+    ConfigError,
+    SlurmRefusedError,
+    SlurmUnknownError,
+    UnreachableError,
+    UsageError,
+)
+from shunter.events import NodeName
+from shunter.ops.first_config import LOG, POLICY
+from shunter.ops.machine_checks import Finding, Looked
 
 # What a config cannot hold is left out and named: servers without GPUs or with two GPU types.
 

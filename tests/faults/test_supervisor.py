@@ -1,30 +1,30 @@
 """What jobs do to their supervisor, and what is left of them: real processes, real kill -9."""
 
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from shunter.backends.node import attempts
-from shunter.backends.node import command
-from shunter.backends.node import processes
-from shunter.backends.node import read_journal
-from shunter.backends.node import uptime_ns
-from shunter.backends.node import write_beat
-from shunter.backends.node.batch import told_to_leave_by
-from shunter.backends.node.records import put
-from tests.faults.supervised import Machine
-from tests.faults.supervised import is_alive
-from tests.faults.supervised import machine_at
-from tests.faults.supervised import wait_for
-from tests.live.ssh.farm import descendants
 import json
 import os
-import pytest
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import pytest
+
+from shunter.backends.node import (
+    attempts,
+    command,
+    processes,
+    put,
+    read_journal,
+    told_to_leave_by,
+    uptime_ns,
+    write_beat,
+)
+from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
+from tests.live.ssh.farm import descendants
 
 pytestmark = pytest.mark.live
 

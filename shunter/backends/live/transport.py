@@ -6,39 +6,35 @@ raise by itself: what was begun over it ends without an exit status. After the p
 children of the daemon, and the one file for hosts without Shunter.
 """
 
-from anyio.abc import Process
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from contextlib import suppress
-from hashlib import sha256
-from importlib.util import MAGIC_NUMBER
-from importlib.util import source_hash
-from pathlib import Path
-from shunter.backends import node
-from shunter.backends.live.settings import Socket
-from shunter.backends.node import Shape
-from shunter.backends.node import WrongMessageError
-from shunter.backends.node import command
-from shunter.backends.node import create_private
-from shunter.backends.node import own_folder
-from shunter.backends.node import parsed
-from shunter.errors import BackendError
-from shunter.events import NodeName
-from tempfile import TemporaryFile
-from typing import IO
-from typing import Protocol
-from typing import TypeVar
-import anyio
 import io
 import json
 import marshal
 import os
 import secrets
 import zipfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from hashlib import sha256
+from importlib.util import MAGIC_NUMBER, source_hash
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Protocol, TypeVar
 
+import anyio
+from anyio.abc import Process
+
+from shunter.backends import node
+from shunter.backends.live.settings import Socket
+from shunter.backends.node import (
+    Shape,
+    WrongMessageError,
+    command,
+    create_private,
+    own_folder,
+    parsed,
+)
+from shunter.errors import BackendError
+from shunter.events import NodeName
 
 T = TypeVar("T")
 READ_BYTES = 1 << 18

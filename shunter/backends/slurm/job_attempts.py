@@ -6,55 +6,55 @@ is over only once Slurm has said so for a while. In this order: the batch script
 accounting, one attempt.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
+
 from shunter import clock
 from shunter.backends.live import Order
-from shunter.backends.node import BEGUN
-from shunter.backends.node import Notes
-from shunter.backends.node import Probe
-from shunter.backends.node import Started
-from shunter.backends.node import State
-from shunter.backends.node import Status
-from shunter.backends.node import WITHDRAWN
-from shunter.backends.node import Watched
-from shunter.backends.node import add_command
-from shunter.backends.node import begun_at
-from shunter.backends.node import boot_id
-from shunter.backends.node import claimed_by
-from shunter.backends.node import get
-from shunter.backends.node import number_of
-from shunter.backends.node import started_in
-from shunter.backends.node import status_in
-from shunter.backends.node import told_to_leave_by
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.answers import SAYS_WHY
-from shunter.backends.slurm.answers import SlurmJob
-from shunter.backends.slurm.answers import end_in_words
-from shunter.backends.slurm.answers import limit_in_words
-from shunter.backends.slurm.answers import signal_in_words
-from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.commands import wait_in_words
-from shunter.backends.slurm.settings import END_LEAD_S
-from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
-from shunter.backends.slurm.settings import batch_script
-from shunter.backends.slurm.settings import name_in
-from shunter.backends.slurm.settings import own_user
-from shunter.backends.slurm.settings import slurm_job_name
-from shunter.backends.slurm.settings import usual_options
+from shunter.backends.node import (
+    BEGUN,
+    WITHDRAWN,
+    Notes,
+    Probe,
+    Started,
+    State,
+    Status,
+    Watched,
+    add_command,
+    begun_at,
+    boot_id,
+    claimed_by,
+    get,
+    number_of,
+    started_in,
+    status_in,
+    told_to_leave_by,
+)
+from shunter.backends.slurm.answers import (
+    SAYS_WHY,
+    QueuedJob,
+    SlurmJob,
+    end_in_words,
+    limit_in_words,
+    signal_in_words,
+)
+from shunter.backends.slurm.commands import Slurm, wait_in_words
+from shunter.backends.slurm.settings import (
+    END_LEAD_S,
+    NOTICE_LEAD_MOST_S,
+    SlurmServer,
+    SlurmSettings,
+    batch_script,
+    name_in,
+    own_user,
+    slurm_job_name,
+    usual_options,
+)
 from shunter.errors import SlurmUnknownError
 from shunter.events import NodeName
-import math
-
 
 Key = tuple[str, int]
 LIMIT_SIGNAL = "SIGUSR2"

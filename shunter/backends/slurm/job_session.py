@@ -5,82 +5,71 @@ It runs in the daemon, reads the attempts' folders every `look_s` and Slurm's wh
 submitted again: the first of its jobs to make the claim runs it.
 """
 
-from anyio import TASK_STATUS_IGNORED
-from anyio import to_thread
-from anyio.abc import TaskGroup
-from anyio.abc import TaskStatus
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from pathlib import Path
-from shunter import clock
-from shunter.backends.live import Order
-from shunter.backends.node import Answer
-from shunter.backends.node import Found
-from shunter.backends.node import Known
-from shunter.backends.node import OUTPUT
-from shunter.backends.node import PROTOCOL
-from shunter.backends.node import READ_BYTES_MAX
-from shunter.backends.node import Reports
-from shunter.backends.node import TOLD_OF_JOB
-from shunter.backends.node import UNREAD
-from shunter.backends.node import a_job
-from shunter.backends.node import boot_id
-from shunter.backends.node import checked
-from shunter.backends.node import claimed_by
-from shunter.backends.node import count_in
-from shunter.backends.node import create_private
-from shunter.backends.node import folder_of
-from shunter.backends.node import get
-from shunter.backends.node import number_of
-from shunter.backends.node import numbers_in
-from shunter.backends.node import own_folder
-from shunter.backends.node import piece_of
-from shunter.backends.node import put
-from shunter.backends.node import raise_fence
-from shunter.backends.node import raise_term
-from shunter.backends.node import status_in
-from shunter.backends.node import withdraw
-from shunter.backends.node import write_beat
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.answers import end_in_words
-from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.commands import reason_in_words
-from shunter.backends.slurm.commands import submit_limit_in
-from shunter.backends.slurm.job_attempts import ACCOUNTING_DEADLINE_S
-from shunter.backends.slurm.job_attempts import Accounting
-from shunter.backends.slurm.job_attempts import JobAttempt
-from shunter.backends.slurm.job_attempts import Key
-from shunter.backends.slurm.job_attempts import LIMIT_SIGNAL
-from shunter.backends.slurm.job_attempts import Patience
-from shunter.backends.slurm.job_attempts import QueueView
-from shunter.backends.slurm.job_attempts import attempt_job_name
-from shunter.backends.slurm.job_attempts import job_options
-from shunter.backends.slurm.job_attempts import job_script
-from shunter.backends.slurm.job_attempts import queue_view
-from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.settings import SlurmSettings
-from shunter.backends.slurm.settings import own_user
-from shunter.errors import BackendError
-from shunter.errors import SlurmRefusedError
-from shunter.errors import SlurmUnknownError
-from shunter.events import NodeName
-from typing import Any
-from typing import TypeVar
-from typing import TypeVarTuple
-from typing import cast
-import anyio
 import json
-import msgspec
 import os
 import select
 import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple, cast
 
+import anyio
+import msgspec
+from anyio import TASK_STATUS_IGNORED, to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from shunter import clock
+from shunter.backends.live import Order
+from shunter.backends.node import (
+    OUTPUT,
+    PROTOCOL,
+    READ_BYTES_MAX,
+    TOLD_OF_JOB,
+    UNREAD,
+    Answer,
+    Found,
+    Known,
+    Reports,
+    a_job,
+    boot_id,
+    checked,
+    claimed_by,
+    count_in,
+    create_private,
+    folder_of,
+    get,
+    number_of,
+    numbers_in,
+    own_folder,
+    piece_of,
+    put,
+    raise_fence,
+    raise_term,
+    status_in,
+    withdraw,
+    write_beat,
+)
+from shunter.backends.slurm.answers import QueuedJob, end_in_words
+from shunter.backends.slurm.commands import Slurm, reason_in_words, submit_limit_in
+from shunter.backends.slurm.job_attempts import (
+    ACCOUNTING_DEADLINE_S,
+    LIMIT_SIGNAL,
+    Accounting,
+    JobAttempt,
+    Key,
+    Patience,
+    QueueView,
+    attempt_job_name,
+    job_options,
+    job_script,
+    queue_view,
+)
+from shunter.backends.slurm.node_service import NodeService
+from shunter.backends.slurm.settings import SlurmSettings, own_user
+from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
+from shunter.events import NodeName
 
 # Orders to Slurm. A job to be ended is cancelled at every look until the queue says it is over, so
 # a controller that is away or forgets changes nothing.

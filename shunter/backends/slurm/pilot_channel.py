@@ -15,47 +15,34 @@ Who knows no key costs little: a connection must be authenticated within `handsh
 `half_open_max` that are not, the oldest makes room for the next.
 """
 
-from anyio.abc import Listener
-from anyio.abc import SocketAttribute
-from anyio.abc import SocketListener
-from anyio.abc import SocketStream
-from anyio.abc import TaskStatus
-from anyio.streams.tls import TLSAttribute
-from anyio.streams.tls import TLSStream
-from base64 import b64encode
-from collections.abc import Mapping
-from contextlib import suppress
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID
-from cryptography.x509.oid import NameOID
-from dataclasses import asdict
-from dataclasses import dataclass
-from datetime import UTC
-from datetime import datetime
-from pathlib import Path
-from secrets import token_hex
-from shunter import clock
-from shunter.backends.node import PILOT_LINE_BYTES_MOST
-from shunter.backends.node import PILOT_VERSION
-from shunter.backends.node import SERVER_NAME
-from shunter.backends.node import create_private
-from shunter.errors import BackendError
-from shunter.errors import ConfigError
-from typing import Literal
-from typing import Protocol
-import anyio
 import json
-import msgspec
 import os
 import re
 import secrets
 import socket
 import ssl
 import stat
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Literal, Protocol
 
+import anyio
+import msgspec
+from anyio.abc import Listener, SocketAttribute, SocketListener, SocketStream, TaskStatus
+from anyio.streams.tls import TLSAttribute, TLSStream
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from shunter import clock
+from shunter.backends.node import PILOT_LINE_BYTES_MOST, PILOT_VERSION, SERVER_NAME, create_private
+from shunter.errors import BackendError, ConfigError
 
 # One authority a cluster (`pilots.pem`, mode 0600) signs a certificate for each pilot. The private
 # key is in the pilot's file on the shared file system (0600), never in argv, environment or script:

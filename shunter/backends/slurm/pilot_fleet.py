@@ -6,56 +6,47 @@ answer of squeue that began after its submission has ended or was never taken: S
 the seconds before a crash. A failed answer says nothing.
 """
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from contextlib import suppress
-from pathlib import Path
-from shunter import clock
-from shunter.backends.live import AgentProcess
-from shunter.backends.live import Link
-from shunter.backends.live import NodeAgent
-from shunter.backends.live import UnreachedError
-from shunter.backends.live import install_shared
-from shunter.backends.node import failpoint
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.answers import duration
-from shunter.backends.slurm.answers import end_in_words
-from shunter.backends.slurm.backend import SlurmBackend
-from shunter.backends.slurm.backend import SlurmLink
-from shunter.backends.slurm.backend import SlurmTransport
-from shunter.backends.slurm.backend import node_service
-from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.node_service import SubmitRefusals
-from shunter.backends.slurm.pilot_channel import ClusterAuthority
-from shunter.backends.slurm.pilot_channel import DialBack
-from shunter.backends.slurm.pilot_channel import ListenerSettings
-from shunter.backends.slurm.pilot_channel import PilotListener
-from shunter.backends.slurm.pilot_channel import PilotStream
-from shunter.backends.slurm.pilot_channel import read_certificate
-from shunter.backends.slurm.pilots import AllocationLimits
-from shunter.backends.slurm.pilots import AllocationView
-from shunter.backends.slurm.pilots import GpuRequest
-from shunter.backends.slurm.pilots import Pilot
-from shunter.backends.slurm.pilots import announced_end
-from shunter.backends.slurm.pilots import decide
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
-from shunter.backends.slurm.settings import batch_script
-from shunter.backends.slurm.settings import name_in
-from shunter.backends.slurm.settings import own_user
-from shunter.backends.slurm.settings import usual_options
-from shunter.errors import BackendError
-from shunter.errors import SlurmRefusedError
-from shunter.errors import SlurmUnknownError
-from shunter.events import NodeName
-from typing import Self
-import anyio
 import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Self
 
+import anyio
+
+from shunter import clock
+from shunter.backends.live import AgentProcess, Link, NodeAgent, UnreachedError, install_shared
+from shunter.backends.node import failpoint
+from shunter.backends.slurm.answers import QueuedJob, duration, end_in_words
+from shunter.backends.slurm.backend import SlurmBackend, SlurmLink, SlurmTransport, node_service
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.node_service import NodeService, SubmitRefusals
+from shunter.backends.slurm.pilot_channel import (
+    ClusterAuthority,
+    DialBack,
+    ListenerSettings,
+    PilotListener,
+    PilotStream,
+    read_certificate,
+)
+from shunter.backends.slurm.pilots import (
+    AllocationLimits,
+    AllocationView,
+    GpuRequest,
+    Pilot,
+    announced_end,
+    decide,
+)
+from shunter.backends.slurm.settings import (
+    SlurmServer,
+    SlurmSettings,
+    batch_script,
+    name_in,
+    own_user,
+    usual_options,
+)
+from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
+from shunter.events import NodeName
 
 # An agent inside a pilot. Its session runs over the pilot's connection; verbs about files on the
 # shared folder run on this machine.

@@ -1,27 +1,24 @@
 """A daemon that listens for pilots on loopback, and pilots that dial it as the agent does."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Awaitable
-from collections.abc import Callable
-from contextlib import ExitStack
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import field
-from pathlib import Path
-from shunter.backends.node import PilotAnswer
-from shunter.backends.node import dial
-from shunter.backends.node import read_pilot_file
-from shunter.backends.slurm import ClusterAuthority
-from shunter.backends.slurm import DialBack
-from shunter.backends.slurm import ListenerSettings
-from shunter.backends.slurm import PilotCertificate
-from shunter.backends.slurm import PilotListener
-from shunter.backends.slurm import PilotStream
-from typing import Any
-import anyio
 import ssl
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+import anyio
+
+from shunter.backends.node import PilotAnswer, dial, read_pilot_file
+from shunter.backends.slurm import (
+    ClusterAuthority,
+    DialBack,
+    ListenerSettings,
+    PilotCertificate,
+    PilotListener,
+    PilotStream,
+)
 
 PATIENCE_S = 20.0
 HOUR_S = 3600.0

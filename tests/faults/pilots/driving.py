@@ -1,16 +1,5 @@
 """A pilot process on this machine, and the questions that a daemon asks it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import suppress
-from pathlib import Path
-from shunter.backends.node import command
-from shunter.backends.node import uptime_ns
-from shunter.backends.slurm import PilotStream
-from tests.faults.pilots.dialling import PATIENCE_S
-from tests.faults.pilots.dialling import until
-from typing import Any
-import anyio
 import json
 import math
 import os
@@ -18,7 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+import anyio
+
+from shunter.backends.node import command, uptime_ns
+from shunter.backends.slurm import PilotStream
+from tests.faults.pilots.dialling import PATIENCE_S, until
 
 TRAINS = (
     "import os,time\nwhile not os.path.exists(os.environ['SHUNTER_SUSPEND']): time.sleep(.02)\n"

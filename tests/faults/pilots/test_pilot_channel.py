@@ -1,29 +1,24 @@
 """The channel of pilots: who holds a wanted key is let in, and nobody else, whatever they send."""
 
-from pathlib import Path
-from shunter.backends.node import SERVER_NAME
-from shunter.backends.node import UnsafePilotFileError
-from shunter.backends.node import dial
-from shunter.backends.node import read_pilot_file
-from shunter.backends.slurm import ClusterAuthority
-from shunter.backends.slurm import DialBack
-from shunter.backends.slurm import ListenerSettings
-from shunter.backends.slurm import PilotStream
-from shunter.backends.slurm import read_certificate
-from tests.faults.pilots.dialling import HOUR_S
-from tests.faults.pilots.dialling import PATIENCE_S
-from tests.faults.pilots.dialling import daemon
-from tests.faults.pilots.dialling import ended
-from tests.faults.pilots.dialling import exchanged
-from tests.faults.pilots.dialling import until
-import anyio
 import json
 import os
-import pytest
 import socket
 import ssl
 import time
+from pathlib import Path
 
+import anyio
+import pytest
+
+from shunter.backends.node import SERVER_NAME, UnsafePilotFileError, dial, read_pilot_file
+from shunter.backends.slurm import (
+    ClusterAuthority,
+    DialBack,
+    ListenerSettings,
+    PilotStream,
+    read_certificate,
+)
+from tests.faults.pilots.dialling import HOUR_S, PATIENCE_S, daemon, ended, exchanged, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -1,18 +1,16 @@
 """The keys of a cluster's pilots: who may read them, what they say, and how they are told of."""
 
-from cryptography import x509
-from pathlib import Path
-from shunter.backends.node import read_pilot_file
-from shunter.backends.slurm import ClusterAuthority
-from shunter.backends.slurm import DialBack
-from shunter.backends.slurm import read_certificate
-from shunter.errors import BackendError
-from shunter.errors import ConfigError
 import os
-import pytest
 import stat
 import time
+from pathlib import Path
 
+import pytest
+from cryptography import x509
+
+from shunter.backends.node import read_pilot_file
+from shunter.backends.slurm import ClusterAuthority, DialBack, read_certificate
+from shunter.errors import BackendError, ConfigError
 
 DIAL_BACK = DialBack(("login1", "192.0.2.7"), 7000, "c1", drain_s=20.0)
 WALL_S = 1_800_000_000.0

@@ -1,28 +1,26 @@
 """What accounting says of attempts that the queue has forgotten."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from shunter import clock
-from shunter.backends.node import BEGUN
-from shunter.backends.node import put
-from shunter.backends.node import take_claim
-from shunter.backends.slurm import Accounting
-from shunter.backends.slurm import JobAttempt
-from shunter.backends.slurm import Patience
-from shunter.backends.slurm import QueueView
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm import SlurmJob
-from shunter.backends.slurm import attempt_job_name
-from shunter.clock import clock_set
-from shunter.errors import SlurmUnknownError
-from tests.doubles.virtual_clock import VirtualClock
-from tests.unit.backends.slurm.jobs.test_attempt import KEY
-from tests.unit.backends.slurm.jobs.test_attempt import STARTED
-from tests.unit.backends.slurm.jobs.test_attempt import STATUS
+
 import anyio
 import pytest
 
+from shunter import clock
+from shunter.backends.node import BEGUN, put, take_claim
+from shunter.backends.slurm import (
+    Accounting,
+    JobAttempt,
+    Patience,
+    QueueView,
+    Slurm,
+    SlurmJob,
+    attempt_job_name,
+)
+from shunter.clock import clock_set
+from shunter.errors import SlurmUnknownError
+from tests.doubles.virtual_clock import VirtualClock
+from tests.unit.backends.slurm.jobs.test_attempt import KEY, STARTED, STATUS
 
 OTHER = ("j1", 1)
 Rows = tuple[tuple[tuple[str, int], str, str], ...]

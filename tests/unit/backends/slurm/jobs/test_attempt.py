@@ -1,27 +1,18 @@
 """Where an attempt stands, by its folder and Slurm's queue together."""
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
 from shunter import clock
-from shunter.backends.node import BEGUN
-from shunter.backends.node import boot_id
-from shunter.backends.node import note_leaving
-from shunter.backends.node import put
-from shunter.backends.node import take_claim
-from shunter.backends.node import withdraw
-from shunter.backends.node.supervision import note_leaving
-from shunter.backends.slurm import JobAttempt
-from shunter.backends.slurm import JobRecords
-from shunter.backends.slurm import Patience
-from shunter.backends.slurm import QueueView
-from shunter.backends.slurm import attempt_job_name
+from shunter.backends.node import BEGUN, boot_id, note_leaving, put, take_claim, withdraw
+from shunter.backends.slurm import JobAttempt, JobRecords, Patience, QueueView, attempt_job_name
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued
-import json
-import pytest
-import time
-
 
 KEY = ("j0", 1)
 STARTED = {
