@@ -62,7 +62,7 @@ def test_file_of_a_pilot_says_where_the_daemon_is_and_for_how_long(tmp_path: Pat
     assert (issued.name, issued.path) == ("p1", path)
     assert read_certificate(path) == issued
     said, _ = read_pilot_file(str(path))
-    assert (said["name"], said["addresses"]) == ("p1", ["login1", "192.0.2.7"])
+    assert (said["name"], list(said["addresses"])) == ("p1", ["login1", "192.0.2.7"])
     assert (said["port"], said["cluster"], said["drain_s"]) == (7000, "c1", 20.0)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
