@@ -93,7 +93,7 @@ class Submissions:
         self._slurm = slurm
         self._cluster_id = cluster_id
         self._tasks = tasks
-        self._turns = anyio.Semaphore(AT_ONCE)
+        self._slots = anyio.Semaphore(AT_ONCE)
         self._under_way: set[Key] = set()
         self._end_from_s: dict[Key, float] = {}
         self._ending: set[int] = set()
@@ -115,7 +115,7 @@ class Submissions:
         """
         self._under_way.add(key)
         try:
-            async with self._turns:
+            async with self._slots:
                 await self._slurm.submit(script, options)
         except SlurmRefusedError as error:
             return str(error)
@@ -189,7 +189,7 @@ class Submissions:
         return self._queue.alive(key)
 
     async def _suspend(self, key: Key) -> None:
-        async with self._turns:
+        async with self._slots:
             try:
                 await self._slurm.suspend([job.id for job in self._alive(key)])
             except SlurmRefusedError as error:
@@ -215,7 +215,7 @@ class Submissions:
     async def _release(self, key: Key) -> None:
         """Have Slurm let an attempt go on; what it does not answer is asked again."""
         self._releasing.add(key)
-        async with self._turns:
+        async with self._slots:
             with suppress(SlurmRefusedError, SlurmUnknownError):
                 await self._slurm.resume([job.id for job in self._alive(key)])
                 self._suspended.discard(key)
@@ -224,7 +224,7 @@ class Submissions:
 
     async def _cancel(self, key: Key, number: int, signal: str) -> None:
         name = attempt_job_name(self._cluster_id, *key)
-        async with self._turns:
+        async with self._slots:
             with suppress(SlurmUnknownError):
                 await self._slurm.cancel(
                     [number], name=name, signal=signal, batch_only=bool(signal)
@@ -486,7 +486,7 @@ class JobSession:
         self._accounting = Accounting(
             Slurm(deadline_s=accounting_s, conf=settings.conf), settings.cluster_id, own_user()
         )
-        self._turn = anyio.Lock()
+        self._lock = anyio.Lock()
         self._greet(nonce)
 
     def _greet(self, nonce: str) -> None:
@@ -729,7 +729,7 @@ class JobSession:
 
     async def _in_thread(self, work: Callable[[*Words], T], *words: *Words) -> T:
         """Do what waits for the file server, one thing at a time."""
-        async with self._turn:
+        async with self._lock:
             return await to_thread.run_sync(work, *words, abandon_on_cancel=True)
 
 

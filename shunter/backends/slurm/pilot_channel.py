@@ -66,7 +66,7 @@ class DialBack:
     """What the file of a pilot says of its daemon.
 
     Args:
-        addresses: names or addresses of the daemon's machine, tried in turn.
+        addresses: names or addresses of the daemon's machine, tried one by one.
         port: where it listens.
         cluster: the id of the cluster, below which the agent keeps attempts.
         silent_s: a connection on which nothing came for so long is taken for lost.
