@@ -138,45 +138,16 @@ def pilot_options(
     return [*options, *settings.options]
 
 
-class NodeDrains:
-    """The nodes that drain.
-
-    They do from when it is known that their pilot is about to end until they are silent. `changed`
-    is set when one begins or is over, and is another event from then on.
-    """
-
-    def __init__(self) -> None:
-        self._reasons: dict[NodeName, str] = {}
-        self.changed = anyio.Event()
-
-    @property
-    def reasons(self) -> Mapping[NodeName, str]:
-        """Why each of them drains."""
-        return self._reasons
-
-    def begin(self, node: NodeName, why: str) -> None:
-        """Note why a node drains."""
-        if self._reasons.get(node) != why:
-            self._reasons[node] = why
-            self._tell()
-
-    def end(self, node: NodeName) -> None:
-        """Note that a node does not drain: it is silent, or has another pilot."""
-        if self._reasons.pop(node, None) is not None:
-            self._tell()
-
-    def _tell(self) -> None:
-        self.changed.set()
-        self.changed = anyio.Event()
-
-
 QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue
 SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not there
 JobsOn = Callable[[NodeName], tuple[int, int]]
 
 
 class PilotFleet:
-    """Holds nodes of Slurm as jobs need them; `drains` says which are about to go.
+    """Holds nodes of Slurm as jobs need them.
+
+    `drains` says why nodes drain, from when it is known that their pilot is about to end until they
+    are silent. `drains_changed` is set when one begins or is over, and is another event from then.
 
     Args:
         settings: of the backend.
@@ -213,7 +184,8 @@ class PilotFleet:
         self._look_at_s, self._is_seen = 0.0, False  # when the queue is due; whether it answered
         self.answered = anyio.Event()
         """Set once the queue has answered for the first time."""
-        self.drains = NodeDrains()
+        self.drains: dict[NodeName, str] = {}
+        self.drains_changed = anyio.Event()
         self._listener: PilotListener | None = None
         self._authority: ClusterAuthority | None = None
         self._port = 0
@@ -307,10 +279,20 @@ class PilotFleet:
 
     def note_up(self, node: NodeName) -> None:
         """Note that a pilot is connected, which may be about to end."""
-        if (pilot := self._pilots.get(self._transports[node].pilot)) and pilot.drain:
-            self.drains.begin(node, pilot.drain)
-        else:
-            self.drains.end(node)
+        pilot = self._pilots.get(self._transports[node].pilot)
+        self._note_drain(node, "" if pilot is None else pilot.drain)
+
+    def note_silent(self, node: NodeName) -> None:
+        """Note that no pilot is connected: that says all there is to say of its node."""
+        self._note_drain(node, "")
+
+    def _note_drain(self, node: NodeName, why: str) -> None:
+        if self.drains.get(node, "") != why:
+            self.drains[node] = why
+            if not why:
+                del self.drains[node]
+            self.drains_changed.set()
+            self.drains_changed = anyio.Event()
 
     def refused(self, peer: str, cause: str) -> None:
         """Handle a connection that was not let in: there is nothing to do about it."""
@@ -323,7 +305,7 @@ class PilotFleet:
         """Have nothing started in a pilot any more."""
         pilot.begin_drain(why)
         if self._is_served(pilot):
-            self.drains.begin(pilot.node, pilot.drain)
+            self._note_drain(pilot.node, pilot.drain)
 
     async def _take_in(self, queue: Sequence[QueuedJob], began_s: float) -> None:
         """Note what the queue says of pilots, and forget those that are over."""
@@ -576,22 +558,22 @@ class PilotBackend(SlurmBackend):
         Those of pilots that are about to end are among them, until they have ended.
         """
         out = super().out_of_service(now_s)
-        return None if out is None else {**self._fleet.drains.reasons, **out}
+        return None if out is None else {**self._fleet.drains, **out}
 
     @property
     def renewed(self) -> frozenset[NodeName]:
         """The nodes that take no new jobs only until another pilot holds them."""
         out = self._service.out_of_service(clock.wall_s()) or {}
-        return frozenset(node for node in self._fleet.drains.reasons if node not in out)
+        return frozenset(node for node in self._fleet.drains if node not in out)
 
     @property
     def drains_changed(self) -> anyio.Event:
         """What is set when a pilot begins to drain, or one that did is silent."""
-        return self._fleet.drains.changed
+        return self._fleet.drains_changed
 
     def drain_of(self, node: NodeName) -> str:
         """Return why the pilot on a node is about to end; nothing if it is not."""
-        return self._fleet.drains.reasons.get(node, "")
+        return self._fleet.drains.get(node, "")
 
     def doubt_of(self, node: NodeName) -> str:
         """Return why the pilot on a node takes nothing new yet; nothing if it does.
@@ -614,7 +596,7 @@ class PilotBackend(SlurmBackend):
     def became_unreachable(self, agent: NodeAgent) -> None:
         """Handle a node without a pilot: its being silent says all there is to say of it."""
         super().became_unreachable(agent)
-        self._fleet.drains.end(agent.name)
+        self._fleet.note_silent(agent.name)
 
     def _jobs_on(self, node: NodeName) -> tuple[int, int]:
         """Return how many jobs run on a node, or are on their way, and their GPUs there."""

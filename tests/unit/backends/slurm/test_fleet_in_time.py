@@ -138,8 +138,8 @@ class MemorySlurm(Slurm):
     async def tell_drains(self, fleet: PilotFleet) -> None:
         """Tell of drains of nodes, for ever."""
         while True:
-            await fleet.drains.changed.wait()
-            self.tell(f"drains: {list(fleet.drains.reasons.values())}")
+            await fleet.drains_changed.wait()
+            self.tell(f"drains: {list(fleet.drains.values())}")
 
     def tell(self, what: str) -> None:
         self.told.append((clock.wall_s() - self.begun_s, what))
@@ -266,7 +266,7 @@ def test_pilot_that_drains_still_does_when_it_connects_again(tmp_path: Path) -> 
                 tasks.start_soon(fleet.connected, stream)
                 await anyio.sleep(CALL_S)
                 fleet.note_up(N0)
-                drains.append(sorted(fleet.drains.reasons))
+                drains.append(sorted(fleet.drains))
                 fleet.draining(name, "SIGUSR1", 100.0)
                 stream.over.set()
                 await anyio.sleep(CALL_S)
