@@ -16,6 +16,7 @@ from shunter.backends.slurm import (
     Reservation,
     Slurm,
     SlurmNode,
+    queue_options,
     reservation_in,
 )
 from shunter.config import GPUS_MAX, ClusterSection, SlurmSection
@@ -388,12 +389,10 @@ def _differences(node: SlurmNode, gpu_type: str, gpus: int) -> Iterator[Finding]
 
 def _submission(section: SlurmSection, port: Slurm) -> Iterator[Finding]:
     """Ask whether Slurm would take a job of ours; none is submitted."""
-    minutes = max(1, section.time_limit // 60_000_000)
-    options = [f"--partition={section.partition}", "--gres=gpu:1", f"--time={minutes}"]
-    options += [f"--account={section.account}"] if section.account else []
-    options += [f"--qos={section.qos}"] if section.qos else []
+    limit_s = section.time_limit / 1e6
+    options = queue_options(section.partition, section.account, section.qos, limit_s)
     try:
-        said = anyio.run(port.would_take, [*options, *section.options])
+        said = anyio.run(port.would_take, ["--gres=gpu:1", *options, *section.options])
     except SlurmRefusedError as error:
         mend = "correct account, qos, time_limit or options of [backend.slurm]"
         yield Finding("slurm", "bad", str(error), mend)

@@ -85,5 +85,6 @@ from .settings import (
     SlurmServer as SlurmServer,
     SlurmSettings as SlurmSettings,
     name_in as name_in,
+    queue_options as queue_options,
     slurm_job_name as slurm_job_name,
 )

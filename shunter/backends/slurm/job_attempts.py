@@ -50,6 +50,7 @@ from shunter.backends.slurm.settings import (
     batch_script,
     name_in,
     own_user,
+    share_options,
     slurm_job_name,
     usual_options,
 )
@@ -124,10 +125,8 @@ def _parts(settings: SlurmSettings, order: Order) -> Iterator[tuple[NodeName, tu
         cpus = len(rank.cpus) if rank.pinned else _fair_cpus(server, gpus)
         of, whole = (gpus, all_gpus) if all_gpus else (1, len(shares))
         memory_mb = math.ceil(order.memory_mb * of / whole) or _fair_memory_mb(server, gpus, cpus)
-        asked = [f"--cpus-per-task={cpus}"]
-        asked += [f"--gres={server.gres.rpartition(':')[0]}:{gpus}"] if gpus else []
-        asked += [f"--mem={memory_mb}M"] if memory_mb else []
-        yield server.name, tuple(asked)
+        gres = f"{server.gres.rpartition(':')[0]}:{gpus}" if gpus else ""
+        yield server.name, tuple(share_options(cpus, gres, memory_mb))
 
 
 def _fair_memory_mb(server: SlurmServer, gpus: int, cpus: int) -> int:

@@ -43,6 +43,7 @@ from shunter.backends.slurm.settings import (
     batch_script,
     name_in,
     own_user,
+    share_options,
     usual_options,
 )
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
@@ -124,18 +125,12 @@ def pilot_options(
 ) -> list[str]:
     """Return the options of sbatch: one node, all its GPUs, CPUs and memory."""
     output = f"{settings.root}/pilots/{pilot}.out"
-    options = [
+    return [
         *usual_options(settings, pilot, output, limit_s, "USR1"),
-        f"--nodelist={server.name}",
-        "--nodes=1",
-        "--ntasks=1",
-        f"--cpus-per-task={max(1, len(server.cpus))}",
+        *(f"--nodelist={server.name}", "--nodes=1", "--ntasks=1"),
+        *share_options(max(1, len(server.cpus)), server.gres, server.memory_mb),
+        *settings.options,
     ]
-    if server.gres:
-        options.append(f"--gres={server.gres}")
-    if server.memory_mb:
-        options.append(f"--mem={server.memory_mb}M")
-    return [*options, *settings.options]
 
 
 QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue

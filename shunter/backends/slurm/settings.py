@@ -117,10 +117,9 @@ def usual_options(
         limit_s: how long it may run, in seconds; Slurm counts in minutes.
         signal: what the script gets `END_LEAD_S` before its end.
     """
-    options = [
+    return [
         f"--job-name={slurm_job_name(settings.cluster_id, name)}",
-        f"--partition={settings.partition}",
-        f"--time={max(1, math.ceil(limit_s / 60))}",
+        *queue_options(settings.partition, settings.account, settings.qos, limit_s),
         f"--signal=B:{signal}@{min(END_LEAD_S, int(limit_s / 4))}",
         "--no-requeue",
         "--open-mode=append",
@@ -128,8 +127,17 @@ def usual_options(
         "--chdir=/",
         "--export=NIL",
     ]
-    if settings.account:
-        options.append(f"--account={settings.account}")
-    if settings.qos:
-        options.append(f"--qos={settings.qos}")
-    return options
+
+
+def queue_options(partition: str, account: str, qos: str, limit_s: float) -> list[str]:
+    """Return the options of sbatch for where a job waits, and for how long it may run."""
+    options = [f"--partition={partition}", f"--time={max(1, math.ceil(limit_s / 60))}"]
+    options += [f"--account={account}"] if account else []
+    return options + ([f"--qos={qos}"] if qos else [])
+
+
+def share_options(cpus: int, gres: str, memory_mb: int) -> list[str]:
+    """Return the options of sbatch for what a job is given of each of its nodes."""
+    options = [f"--cpus-per-task={cpus}"]
+    options += [f"--gres={gres}"] if gres else []
+    return options + ([f"--mem={memory_mb}M"] if memory_mb else [])
