@@ -130,7 +130,7 @@ def usual_options(
 
 
 def queue_options(partition: str, account: str, qos: str, limit_s: float) -> list[str]:
-    """Return the options of sbatch for where a job waits, and for how long it may run."""
+    """Return the options of sbatch for where a job waits, and how long it runs."""
     options = [f"--partition={partition}", f"--time={max(1, math.ceil(limit_s / 60))}"]
     options += [f"--account={account}"] if account else []
     return options + ([f"--qos={qos}"] if qos else [])
