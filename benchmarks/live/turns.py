@@ -24,7 +24,7 @@ from typing import Any
 import shunter
 from benchmarks.loop import loop_s
 from shunter.backends.node import attempts
-from shunter.backends.node.messages import read_journal
+from shunter.backends.node.journal import read_journal
 from shunter.backends.node.records import folder_of
 from shunter.backends.node.supervision import start
 

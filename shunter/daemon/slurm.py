@@ -15,11 +15,11 @@ from typing import Final, Protocol, runtime_checkable
 import anyio
 
 from shunter import clock
-from shunter.backends.live import Wiring, wiring_in
 from shunter.backends.node.batch import WITHDRAWN, claimed_by
 from shunter.backends.node.host.wiring import NOTED
-from shunter.backends.node.messages import WrongMessageError
+from shunter.backends.node.messages import Wiring
 from shunter.backends.node.records import get, put
+from shunter.backends.node.shapes import WrongMessageError
 from shunter.backends.slurm import GpuRequest, NetworkSwitch, Slurm, SlurmServer, SlurmSettings
 from shunter.config import (
     BackendSection,
@@ -419,7 +419,7 @@ def read_noted_wirings(
             continue
         try:
             record = get(f"{root}/nodes/{name}/{NOTED}")
-            told = None if record is None else wiring_in(record)
+            told = None if record is None else Wiring.decoded(record)
         except WrongMessageError as error:
             told = Wiring(cause=f"what a pilot has noted cannot be read: {error}")
         except OSError as error:

@@ -7,21 +7,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import anyio
-import msgspec
 
-from shunter.backends.live.messages import Inventory, Known, Read, SetAside, State
 from shunter.backends.live.node_agent import NodeAgent
 from shunter.backends.live.transport import UnreachedError, run_verb
-from shunter.backends.node.messages import COUNT_MOST, a_list, a_record, a_text, a_whole
-from shunter.backends.node.wire import Ages, Found, Removed, Shape
+from shunter.backends.node.host.pruning import Ages, Removed
+from shunter.backends.node.messages import Inventory, Known, Read, SetAside, State
+from shunter.backends.node.shapes import Shape
 from shunter.core import Resume
 from shunter.errors import BackendError
 from shunter.events import JobId, NodeName
 
 T = TypeVar("T")
-_NAMES = a_list(a_text(256), COUNT_MOST)
-_AGES: Shape[Ages] = a_record({"old": _NAMES, "young": _NAMES})
-_REMOVED: Shape[Removed] = a_record({"removed": a_whole(), "error": a_text(COUNT_MOST)})
 IsWatched = Callable[[JobId, int, NodeName], bool]
 ALIVE = ("starting", "running", "lost")  # what is lost may have left processes behind
 STRAYS_S = 0.1
@@ -135,9 +131,9 @@ class AttemptLocations:
             BackendError: a host does not answer any more, or cannot say what it has.
         """
         old, young = set[str](), set[str]()
-        for found in await self._run_verb("ages", {"keep_s": keep_s}, _AGES):
-            old.update(found["old"])
-            young.update(found["young"])
+        for found in await self._run_verb("ages", {"keep_s": keep_s}, Ages.decoded):
+            old.update(found.old)
+            young.update(found.young)
         return [JobId(job) for job in sorted(old - young)]
 
     async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
@@ -146,8 +142,8 @@ class AttemptLocations:
         Raises:
             BackendError: a host does not answer any more, or cannot remove something.
         """
-        answers = await self._run_verb("prune", {"jobs": jobs}, _REMOVED)
-        told = [answer["error"] for answer in answers if answer["error"]]
+        answers = await self._run_verb("prune", {"jobs": jobs}, Removed.decoded)
+        told = [answer.error for answer in answers if answer.error]
         if told:
             raise BackendError(told[0], retryable=True)
 
@@ -190,7 +186,7 @@ class AttemptLocations:
                 await agent.ask(SetAside(job=each.job, attempt=each.attempt, is_stray=True))
             await anyio.sleep(STRAYS_S)
 
-    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Found]:
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Known]:
         """Return what all hosts that answer know, one record an attempt."""
         found: dict[tuple[str, int], dict[NodeName, Known]] = {}
         keys = None if wanted is None else list(wanted)
@@ -238,17 +234,10 @@ class AttemptLocations:
             raise failed[0]
         return {name: told[name] for name in self._agents if name in told}
 
-    def _joined(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> Found:
+    def _joined(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> Known:
         """Return what the hosts of an attempt know, with the records of the first."""
         first = next(iter(parts.values()))
-        return {
-            "job": job_id,
-            "attempt": attempt,
-            "state": self._state(job_id, attempt, parts),
-            "folder": first.folder,
-            "started": msgspec.to_builtins(first.started),
-            "status": msgspec.to_builtins(first.status),
-        }
+        return first.replaced(state=self._state(job_id, attempt, parts))
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> State:
         names = self.agents_of(self.of(job_id, attempt)) or tuple(parts)

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self, cast
+from typing import Self
 
 import anyio
-from msgspec.structs import replace
 
 from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.backends.live.messages import (
+from shunter.backends.live.node_agent import NodeAgent, Reading
+from shunter.backends.live.orders import shares_kept
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live.watch import NOT_BEGUN, Standing, Told, Watch
+from shunter.backends.node.messages import (
     Command,
-    Do,
     Fence as FenceQuestion,
     Fenced,
     Known,
@@ -33,10 +35,6 @@ from shunter.backends.live.messages import (
     State,
     Status,
 )
-from shunter.backends.live.node_agent import NodeAgent, Reading
-from shunter.backends.live.orders import shares_kept
-from shunter.backends.live.transport import UnreachedError
-from shunter.backends.live.watch import NOT_BEGUN, Standing, Told, Watch
 from shunter.core import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
 from shunter.events import (
@@ -74,7 +72,7 @@ class PartTurns:
     weight: float
     home: int
     pack: str
-    timetable: tuple[int, int, int] | None = None
+    timetable: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -189,7 +187,7 @@ class Gang:
     given: Allocation = NOTHING
     weight: float | None = None
     pack: str = ""
-    timetable: tuple[int, int, int] | None = None
+    timetable: tuple[int, ...] | None = None
 
     @property
     def is_over(self) -> bool:
@@ -371,7 +369,7 @@ def merged(gang: Gang) -> Standing:
     started: Started | None = None
     if begun and len(begun) == len(parts):
         ranks = tuple(rank for one in begun for rank in one.ranks)
-        started = replace(begun[0], ranks=ranks, started_ns=max(one.started_ns for one in begun))
+        started = begun[0].replaced(ranks=ranks, started_ns=max(one.started_ns for one in begun))
     cause = next((record.cause for record in records if record.cause), "")
     if not gang.is_over:
         return Standing("running", started, None, is_all)
@@ -387,7 +385,7 @@ def _ended(statuses: list[Status]) -> Status:
     """Return how a gang ended: by its first failure, else as all of its parts did."""
     saved_ns = max((status.saved_ns or 0 for status in statuses), default=0)
     kills = sum(status.memory_kills or 0 for status in statuses)
-    return replace(_decisive(statuses), saved_ns=saved_ns or None, memory_kills=kills)
+    return _decisive(statuses).replaced(saved_ns=saved_ns or None, memory_kills=kills)
 
 
 def _decisive(statuses: list[Status]) -> Status:
@@ -396,16 +394,16 @@ def _decisive(statuses: list[Status]) -> Status:
     by_itself = [status for status in in_order if status.why in ("", "rank")]
     failed = [one for one in by_itself if one.code and not one.suspended]
     if failed:
-        return replace(failed[0], ended_ns=last_ns)
+        return failed[0].replaced(ended_ns=last_ns)
     ended = [one for one in in_order if one.why in ("fence", "heartbeat")]
     if ended:
-        return replace(ended[0], ended_ns=last_ns)
+        return ended[0].replaced(ended_ns=last_ns)
     left = [status for status in in_order if status.suspended]
     others = [status for status in in_order if not status.suspended and status.code]
     if others:
-        return replace(others[0], ended_ns=last_ns)
+        return others[0].replaced(ended_ns=last_ns)
     if left:
-        return replace(left[0], saved=all(one.saved for one in left), ended_ns=last_ns)
+        return left[0].replaced(saved=all(one.saved for one in left), ended_ns=last_ns)
     return in_order[-1]
 
 
@@ -428,7 +426,7 @@ async def deliver(
             if order == "fence":
                 await _fence(gang, part, agent)
             else:
-                await _send(gang, part, agent, cast(Do, order))
+                await _send(gang, part, agent, order)
             agent.look(gang.watch.job_id, gang.watch.attempt)
         for name, shares in gang.shares_due().items():
             if agents[name].is_up:
@@ -534,7 +532,7 @@ async def _reslice(gang: Gang, part: Part, agent: NodeAgent, turns: PartTurns) -
         agent.look(watch.job_id, watch.attempt)  # it may be to have others meanwhile
 
 
-async def _send(gang: Gang, part: Part, agent: NodeAgent, order: Do) -> None:
+async def _send(gang: Gang, part: Part, agent: NodeAgent, order: str) -> None:
     watch = gang.watch
     command = Send(job=watch.job_id, attempt=watch.attempt, order=Command(do=order))
     if (await agent.ask(command)).taken:

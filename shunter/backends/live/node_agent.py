@@ -6,16 +6,23 @@ one was sent, the node counts as lost, and only then may its jobs run elsewhere.
 when it was sent, so a late one counts for nothing.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
 import anyio
-from msgspec.structs import replace
+import msgspec
 
 from shunter import clock
-from shunter.backends.live.messages import (
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
+from shunter.backends.node.messages import (
+    COUNT,
+    FACTS,
+    MANY_KNOWN,
+    PROTOCOL,
     Answer,
     Beat,
     Claim,
@@ -31,16 +38,9 @@ from shunter.backends.live.messages import (
     Sample,
     Start,
     StartAnswer,
-    decode_answer,
-    decode_greeting,
-    decode_news,
-    decode_number,
-    encode_question,
 )
-from shunter.backends.live.settings import Limits, Owner
-from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
-from shunter.backends.node.messages import FACTS, WrongMessageError
 from shunter.backends.node.records import boot_id, failpoint
+from shunter.backends.node.shapes import WrongMessageError, an_object, within
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
@@ -93,11 +93,92 @@ class Reading:
 # answer where its line is read, in the order in which the host sent it.
 
 A = TypeVar("A", bound=Answer)
+Line = Mapping[str, object]
 OnNews = Callable[[tuple[Known, ...]], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
 LINE_BYTES_MOST = 8 << 20
 """More than an agent has to say: 1 MiB of notes, and of each attempt 32 KiB of samples at most."""
+
+
+class OtherProtocolError(WrongMessageError):
+    """An agent speaks another version than this scheduler."""
+
+
+def encode_question(number: int, question: Question[Answer]) -> bytes:
+    """Return the line that asks a question under a number; it ends with a newline."""
+    asked = {"id": number, "do": question.DO, **question}
+    try:
+        return msgspec.json.encode(asked) + b"\n"
+    except UnicodeEncodeError:  # a variable that is no UTF-8, as Python reads it from os.environ
+        return json.dumps(asked).encode() + b"\n"
+
+
+def decode_greeting(line: bytes) -> Greeting:
+    """Return the greeting of an agent of our version.
+
+    Raises:
+        OtherProtocolError: the agent is of another one.
+        WrongMessageError: it is no greeting.
+    """
+    told = decode_line(line)
+    found = within("protocol", Greeting.FIELDS["protocol"].shape, told.get("protocol", 1))
+    if found != PROTOCOL:
+        older = "the agent" if found < PROTOCOL else "this scheduler"
+        raise OtherProtocolError(
+            f"is of an agent that speaks version {found} of the protocol, expected {PROTOCOL}: "
+            f"{older} is the older one, so install the other's version of Shunter in its place"
+        )
+    return Greeting.decoded(told)
+
+
+def decode_line(line: bytes) -> Line:
+    """Return what a line of an agent says, undecoded.
+
+    Raises:
+        WrongMessageError: it is no object of JSON.
+    """
+    try:
+        return an_object(_JSON.decode(line.decode()))
+    except WrongMessageError:
+        raise
+    except (ValueError, RecursionError):
+        raise WrongMessageError("is no JSON, or nested beyond all measure") from None
+
+
+def decode_number(told: Line) -> int | None:
+    """Return the number of the question that a line answers; None: it tells news.
+
+    Raises:
+        WrongMessageError: it is neither.
+    """
+    number = told.get("id")
+    return None if number is None else within("id", COUNT, number)
+
+
+def decode_answer(question: type[Question[A]], told: Line) -> A | Failed:
+    """Return the answer to a question of a type.
+
+    Raises:
+        WrongMessageError: it is none.
+    """
+    return Failed.decoded(told) if "error" in told else cast(A, question.ANSWER(told))
+
+
+def decode_news(told: Line) -> tuple[Known, ...]:
+    """Return the attempts of which a line without a number tells.
+
+    Raises:
+        WrongMessageError: it tells of none.
+    """
+    return within("changed", MANY_KNOWN, told.get("changed"))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse)
 
 
 class ClockOffset:
@@ -206,7 +287,7 @@ class RpcChannel:
         if self._ended:
             raise UnreachedError(self._ended)
         self._number += 1
-        do = str(question.__struct_config__.tag)
+        do = question.DO
         number, request = self._number, _Request(question, _clocks(), on_reply)
         self._asked[number] = request
         try:
@@ -268,14 +349,15 @@ class RpcChannel:
             request.came.set()
 
     def _take(self, line: bytes, on_news: OnNews) -> None:
-        number = decode_number(line)
+        told = decode_line(line)
+        number = decode_number(told)
         if number is None:
-            on_news(decode_news(line))
+            on_news(decode_news(told))
             return
         request = self._asked.get(number)
         if request is None:
             return  # nobody waits for it any more
-        answer = decode_answer(type(request.question), line)
+        answer = decode_answer(type(request.question), told)
         self._set_clocks(answer, request.asked)
         request.answer = answer
         if request.on_reply is not None and not isinstance(answer, Failed):
@@ -491,12 +573,12 @@ class NodeAgent:
         if rpc is None or started is None:
             return record
         here = boot_id() if started.boot == self.boot else ""
-        begun = replace(started, boot=here, started_ns=rpc.local_ns(started.started_ns))
+        begun = started.replaced(boot=here, started_ns=rpc.local_ns(started.started_ns))
         if status is not None:
             saved_ns = None if status.saved_ns is None else rpc.local_ns(status.saved_ns)
-            status = replace(status, ended_ns=rpc.local_ns(status.ended_ns), saved_ns=saved_ns)
-        notes = tuple(replace(note, at_ns=rpc.local_ns(note.at_ns)) for note in record.notes)
-        return replace(record, started=begun, status=status, notes=notes)
+            status = status.replaced(ended_ns=rpc.local_ns(status.ended_ns), saved_ns=saved_ns)
+        notes = tuple([note.replaced(at_ns=rpc.local_ns(note.at_ns)) for note in record.notes])
+        return record.replaced(started=begun, status=status, notes=notes)
 
     @asynccontextmanager
     async def programs(self) -> AsyncIterator[Link]:
@@ -557,7 +639,7 @@ class NodeAgent:
                 holder=owner.holder,
                 node=self.name,
                 cgroup=self.transport.cgroup,
-                is_sized=self._limits.is_sized,
+                is_limited=self._limits.is_limited,
             )
             answer = await rpc.ask(claim, self._limits.call_s)
         except UnreachedError:

@@ -17,9 +17,10 @@ from pathlib import Path
 from signal import Signals
 
 import anyio
-from msgspec.structs import replace
 
-from shunter.backends.live.messages import (
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import NO_DEVICE, Server, Transport
+from shunter.backends.node.messages import (
     AttemptTurns,
     HeartbeatLimits,
     Order,
@@ -27,11 +28,10 @@ from shunter.backends.live.messages import (
     ReshapeAnswer,
     Shares,
     Suspend,
+    a_job,
 )
-from shunter.backends.live.settings import Limits, Owner
-from shunter.backends.live.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node.messages import a_job, checked
 from shunter.backends.node.records import own_folder
+from shunter.backends.node.shapes import checked
 from shunter.core import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing
@@ -229,45 +229,6 @@ def filled(command: Iterable[str], given: Mapping[str, str]) -> list[str]:
     return [_SECRET.sub(lambda found: given.get(found[1], found[0]), word) for word in command]
 
 
-def devices_shown(gpus: str, visible: str = CUDA) -> Mapping[str, str]:
-    """Return what tells a process its devices.
-
-    Args:
-        gpus: their names, with commas.
-        visible: the variable that lists them.
-    """
-    # The order in which NVML counts too.
-    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible == CUDA else {}
-    return {visible: gpus, **order}
-
-
-def rank_environment(
-    *,
-    job: JobId,
-    attempt: int,
-    is_resumed: bool,
-    rank: int,
-    world: int,
-    master: tuple[str, int],
-    devices: Mapping[str, str],
-    checkpoints: str,
-) -> Mapping[str, str]:
-    """Return what is promised to a rank, with what tells it its devices."""
-    return {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(world),
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": master[0],
-        "MASTER_PORT": str(master[1]),
-        **devices,
-        "SHUNTER_JOB": job,
-        "SHUNTER_ATTEMPT": str(attempt),
-        "SHUNTER_CHECKPOINT_DIR": checkpoints,
-        **({"SHUNTER_RESUME": "1"} if is_resumed else {}),
-    }
-
-
 # From an effect to one order for the supervisor on each node.
 
 UNTOLD = (1, 0, 0)
@@ -329,19 +290,29 @@ def orders_for(
         if slicing is not None:
             contract = {**contract, "SHUNTER_TURN_GPUS": ",".join(server.gpus)}
         environment = {**where.transport.environment, **given, **contract}
-        count = 0 if limits.is_sized else -(-share.cpus_milli // 1000)  # quotas know parts of CPUs
+        count = (
+            0 if limits.is_limited else -(-share.cpus_milli // 1000)
+        )  # quotas know parts of CPUs
         cpus: Sequence[int] = cpus_for(server, effect.allocation, share)
         if count:
             near = cpus_near(server, effect.allocation, share)
             cpus = _quietest(server.cpus, near, where.tenants)[:count]
-        rank = _rank(effect, cpus, environment, gpus, is_pinned=bool(count))
+        rank = Rank(
+            argv=tuple(filled(effect.spec.command, environment)),
+            env=environment,
+            cpus=tuple(sorted(cpus)),
+            pinned=bool(count),
+            directory=effect.spec.directory or "/",
+            gpus=gpus,
+        )
         ranks.setdefault(where.transport.name, []).append(rank)
     by_agent = {where.transport.name: where for where in agents.values()}
     transports = {node: where.transport for node, where in agents.items()}
-    held = shares_of(effect.allocation, transports) if limits.is_sized else {}
+    held = shares_of(effect.allocation, transports) if limits.is_limited else {}
     return {
-        name: replace(
-            _order(effect, limits, owner, by_agent[name], tuple(own), port, held.get(name)),
+        name: _order(
+            effect, limits, owner, by_agent[name], tuple(own), port, held.get(name)
+        ).replaced(
             slicing=_slicing_on(by_agent[name], slicing, effect.allocation),
             awaits_others=len(ranks) > 1,
         )
@@ -377,7 +348,7 @@ def _slicing_on(
     """Return how an attempt takes turns on the servers of an agent."""
     own = {server.name for server in where.transport.servers}
     homes = tuple((one.node, one.gpu_mask) for one in allocation.shares if one.node in own)
-    return None if slicing is None else replace(slicing, homes=homes)
+    return None if slicing is None else slicing.replaced(homes=homes)
 
 
 def checkpoints_of(limits: Limits, owner: Owner, root: str, job: str) -> str:
@@ -444,25 +415,6 @@ def _order(
     )
 
 
-def _rank(
-    effect: Launch | Resume,
-    cpus: Iterable[int],
-    environment: Mapping[str, str],
-    gpus: tuple[str, ...],
-    *,
-    is_pinned: bool,
-) -> Rank:
-    """Return how a rank is run."""
-    return Rank(
-        argv=tuple(filled(effect.spec.command, environment)),
-        env=dict(environment),
-        cpus=tuple(sorted(cpus)),
-        pinned=is_pinned,
-        directory=effect.spec.directory or "/",
-        gpus=gpus,
-    )
-
-
 def contract_of(
     effect: Launch | Resume,
     number: int,
@@ -481,22 +433,24 @@ def contract_of(
         master: the address and port at which ranks find each other.
         checkpoints: the folder of the job's checkpoints.
     """
-    node = effect.allocation.shares[number].node
-    contract = rank_environment(
-        job=effect.job_id,
-        attempt=effect.attempt,
-        is_resumed=isinstance(effect, Resume),
-        rank=number,
-        world=len(effect.allocation.shares),
-        master=master,
-        devices=devices_shown(",".join(gpus), limits.visible.get(node, CUDA)),
-        checkpoints=checkpoints,
-    )
-    signal, index = Signals(limits.suspend_signal).name, effect.spec.array_index
+    node, index = effect.allocation.shares[number].node, effect.spec.array_index
+    visible = limits.visible.get(node, CUDA)
     return {
-        **contract,
+        "RANK": str(number),
+        "WORLD_SIZE": str(len(effect.allocation.shares)),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": master[0],
+        "MASTER_PORT": str(master[1]),
+        visible: ",".join(gpus),
+        # The order in which NVML counts too.
+        **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible == CUDA else {}),
+        "SHUNTER_JOB": effect.job_id,
+        "SHUNTER_ATTEMPT": str(effect.attempt),
+        "SHUNTER_CHECKPOINT_DIR": checkpoints,
+        **({"SHUNTER_RESUME": "1"} if isinstance(effect, Resume) else {}),
         "SHUNTER_NODE": node,
         "SHUNTER_GPUS": str(len(gpus)),
-        "SHUNTER_SUSPEND_SIGNAL": signal,
+        "SHUNTER_SUSPEND_SIGNAL": Signals(limits.suspend_signal).name,
         **({} if index is None else {"SHUNTER_ARRAY_INDEX": str(index)}),
     }

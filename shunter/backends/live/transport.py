@@ -25,10 +25,9 @@ from anyio.abc import Process
 
 from shunter.backends import node
 from shunter.backends.live.settings import Socket
-from shunter.backends.node.messages import WrongMessageError, parsed
 from shunter.backends.node.records import create_private, own_folder
+from shunter.backends.node.shapes import Shape, WrongMessageError, parsed
 from shunter.backends.node.verbs import command
-from shunter.backends.node.wire import Shape
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
@@ -289,8 +288,8 @@ class _ChildProcess:
 # same sources give the same bytes, and a host that has a file of this digest needs no other.
 
 NODE = Path(node.__file__).parent
-NOT_PACKED = ("wire.py", "host/base_folder.py")
-"""What the type checker alone reads, and what comes over stdin instead."""
+NOT_PACKED = ("host/base_folder.py",)
+"""What comes over stdin instead."""
 PACKAGES = ("shunter", "shunter/backends")
 IN_ZIP = "shunter/backends/node"
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # zip files know none before it

@@ -8,7 +8,6 @@ it does, and the others take turns on the rest. Orders are repeated; packs chang
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from contextlib import suppress
@@ -16,38 +15,41 @@ from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import probe, send, sweep
 from shunter.backends.node.messages import (
-    COUNT_MOST,
+    COUNT,
     GPU_MASK,
-    PACK_MOST,
+    PACK,
     TIMETABLE,
-    WEIGHT_LEAST,
-    WEIGHT_MOST,
-    a_flag,
+    WEIGHT,
+    Command,
     a_job,
-    a_number,
-    a_record,
-    a_text,
-    a_whole,
-    checked,
     number_of,
-    or_none,
 )
 from shunter.backends.node.records import (
     count_in,
-    create_private,
     folder_of,
     get,
     hold,
+    is_at,
     open_regular,
     own_folder,
+    put_unsynced,
 )
 from shunter.backends.node.rotation import Member, Rotation, Timetable
+from shunter.backends.node.shapes import (
+    COUNT_MOST,
+    Message,
+    a_flag,
+    a_whole,
+    checked,
+    field,
+    or_none,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import TypeGuard
+    from typing import Any
 
-    from shunter.backends.node.wire import Key, Shape, Slice, Turn
+    from shunter.backends.node.messages import Key
 
 AGAIN_US = 1_000_000
 LOOK_US = 1_000_000
@@ -159,7 +161,7 @@ class Rotator:
         An order of before may have given it up with that, or may still be on its way to them.
         """
         for name in names:
-            joined_us = records[self._keys[name]].get("joined_us")
+            joined_us = records[self._keys[name]].joined_us
             if joined_us == self._joined_us.get(name):
                 continue
             self._joined_us[name] = joined_us
@@ -170,16 +172,18 @@ class Rotator:
         """Know nothing of a job any more; its record may be there again, and stays."""
         del self._keys[name]
         self._leave(name, now_us)
-        for each in (
+        known: tuple[dict[str, Any], ...] = (
             self._leaving,
             self._stuck,
             self._boundary_most_us,
             self._masks,
             self._numbers,
-        ):
+            self._untils,
+            self._packs,
+            self._joined_us,
+        )
+        for each in known:
             each.pop(name, None)
-        for known in (self._untils, self._packs, self._joined_us):
-            known.pop(name, None)
 
     def _leave(self, name: str, now_us: int) -> None:
         """Take a job out; who was packed with it has its turn, and its next one."""
@@ -189,15 +193,16 @@ class Rotator:
 
     def _change(self, member: Member, record: Slice, now_us: int) -> None:
         """Take over what is said of a member by now."""
-        self._packs[member.name] = record["pack"] or ""
-        self._boundary_most_us[member.name] = record["boundary_most_us"]
-        member.is_fixed, member.is_urgent = record["is_fixed"], record["is_urgent"]
-        timetable = record.get("timetable")
-        member.timetable = Timetable(*timetable) if _is_timetable(timetable) else None
-        if member.weight != record["weight"]:
-            self._rotation.weigh(member.name, record["weight"], now_us)
-        if member.home != record["home"]:
-            self._rotation.rehome(member.name, record["home"])
+        self._packs[member.name] = record.pack or ""
+        self._boundary_most_us[member.name] = record.boundary_most_us
+        member.is_fixed, member.is_urgent = record.is_fixed, record.is_urgent
+        timetable = record.timetable
+        is_one = timetable is not None and len(timetable) == 3 and timetable[0] > 0
+        member.timetable = Timetable(*timetable) if timetable is not None and is_one else None
+        if member.weight != record.weight:
+            self._rotation.weigh(member.name, record.weight, now_us)
+        if member.home != record.home:
+            self._rotation.rehome(member.name, record.home)
 
     def _join(self, name: str, key: Key, record: Slice, now_us: int) -> None:
         self._keys[name] = key
@@ -205,17 +210,17 @@ class Rotator:
             drop_member(self._slices, self._keys.pop(name))
             return
         if not self._rotation.members:
-            self._rotation = Rotation(record["quantum_us"], record["wait_most_us"])
+            self._rotation = Rotation(record.quantum_us, record.wait_most_us)
             self._set_clock(now_us)
-        self._rotation.quantum_us = record["quantum_us"]
-        member = Member(name, record["home"], record["weight"], is_fixed=record["is_fixed"])
+        self._rotation.quantum_us = record.quantum_us
+        member = Member(name, record.home, record.weight, is_fixed=record.is_fixed)
         self._rotation.join(member, now_us)
         member.used_us = self._used.pop(name, member.used_us)
 
     def _is_gone(self, name: str) -> bool:
         """Say whether nothing of an attempt runs that could have a GPU."""
         folder = folder_of(self._root, *self._keys[name])
-        state = probe(folder)["state"]
+        state = probe(folder).state
         return state == "ended" or (state in ("lost", "absent") and not sweep(folder))
 
     def _end_quantum(self, now_us: int) -> None:
@@ -282,7 +287,7 @@ class Rotator:
         for name in overdue:
             del self._leaving[name]
             self._stuck[name] = now_us
-            self._rotation.block(name, self._answer(name)["mask"], now_us)
+            self._rotation.block(name, self._answer(name).mask, now_us)
         if overdue:
             self._choose(now_us)
         if not self._leaving and self._turns is not None:
@@ -305,7 +310,7 @@ class Rotator:
         members = self._rotation.members.values()
         used = {name: each.used_us for each in members for name in each.names}
         with suppress(OSError):  # a full disk: the next one that rotates begins anew
-            write(f"{self._slices}/used", used)
+            put_unsynced(f"{self._slices}/used", used)
 
     def _order(self, name: str, mask: int, until_us: int = 0) -> None:
         self._number += 1
@@ -315,14 +320,18 @@ class Rotator:
 
     def _send(self, name: str) -> None:
         term = count_in(f"{self._root}/term", "term")
-        said = {"do": "turn", "term": term, "mask": self._masks[name], "server": self._server}
-        if self._untils[name]:
-            said["until"] = self._untils[name]
-        folder = folder_of(self._root, *self._keys[name])
-        send(folder, {**said, "number": self._numbers[name]})
+        order = Command(
+            do="turn",
+            term=term,
+            mask=self._masks[name],
+            server=self._server,
+            until=self._untils[name] or None,
+            number=self._numbers[name],
+        )
+        send(folder_of(self._root, *self._keys[name]), order)
 
     def _is_done(self, name: str) -> bool:
-        return self._answer(name)["number"] >= self._numbers[name]
+        return self._answer(name).number >= self._numbers[name]
 
     def _answer(self, name: str) -> Turn:
         key = self._keys[name]
@@ -340,11 +349,6 @@ class Rotator:
                 self._send(name)
             if name in self._stuck:
                 self._stuck[name] = now_us
-
-
-def _is_timetable(value: list[int] | None) -> TypeGuard[list[int]]:
-    """Say whether a record names period, first instant and length of turns."""
-    return value is not None and len(value) == 3 and value[0] > 0
 
 
 class RotationLock:
@@ -397,14 +401,7 @@ class RotationLock:
 
     def is_ours(self) -> bool:
         """Say whether the lock that lies there is the one that is held here."""
-        if self._held is None:
-            return False
-        try:
-            found = os.stat(f"{self._slices}/lock")
-        except OSError:
-            return False
-        held = os.fstat(self._held)
-        return (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
+        return self._held is not None and is_at(self._held, f"{self._slices}/lock")
 
     def release(self) -> None:
         """Give the lock up, if it is held."""
@@ -436,7 +433,7 @@ class RotationLock:
     def _sign(self, now_us: int) -> None:
         by = f"{self._key[0]}.{self._key[1]}"
         record = {"by": by, "number": self._number, "at_us": now_us}
-        write(_sign_of(self._slices), record)
+        put_unsynced(_sign_of(self._slices), record)
         self._signed_us = now_us
 
 
@@ -449,19 +446,35 @@ def _sign_of(slices: str) -> str:
     return f"{slices}/rotating"
 
 
-SLICE: Shape[Slice] = a_record(
-    {
-        "home": GPU_MASK,
-        "weight": a_number(WEIGHT_LEAST, WEIGHT_MOST),
-        "is_fixed": a_flag,
-        "quantum_us": a_whole(1, COUNT_MOST),
-        "wait_most_us": or_none(a_whole()),
-        "boundary_most_us": a_whole(0, COUNT_MOST),
-        "is_urgent": a_flag,
-    },
-    {"pack": a_text(PACK_MOST), "timetable": TIMETABLE, "joined_us": a_whole()},
-)
-TURN: Shape[Turn] = a_record({"number": a_whole(), "mask": GPU_MASK}, {"ends": a_whole()})
+class Slice(Message):
+    """An attempt that takes turns, as those who share the GPUs of its server know it.
+
+    `home` are its own GPUs, and if it `is_urgent` it is next. Those of one `pack` have turns at
+    once, on the same GPUs. `joined_us` tells that it was away. See also `AttemptTurns`.
+    """
+
+    home: int = field(GPU_MASK)
+    weight: float = field(WEIGHT)
+    is_fixed: bool = field(a_flag)
+    quantum_us: int = field(a_whole(1))
+    wait_most_us: int | None = field(or_none(COUNT))
+    boundary_most_us: int = field(COUNT)
+    is_urgent: bool = field(a_flag)
+    pack: str | None = field(PACK, default=None)
+    timetable: tuple[int, ...] | None = field(TIMETABLE, default=None)
+    joined_us: int | None = field(COUNT, default=None)
+
+
+class Turn(Message):
+    """The last order about turns that was carried out: its number, and the GPUs.
+
+    `ends` is the number of the order that ends the turn at the next boundary; 0: it goes on. Of a
+    gang over several servers it is when the turn was to end, which is the same on all of them.
+    """
+
+    number: int = field(COUNT)
+    mask: int = field(GPU_MASK)
+    ends: int | None = field(COUNT, default=None)
 
 
 def slices_of(root: str, server: str) -> str:
@@ -472,7 +485,7 @@ def slices_of(root: str, server: str) -> str:
 def put_member(slices: str, key: Key, member: Slice) -> None:
     """Let an attempt take turns, or change how."""
     own_folder(slices)
-    write(f"{slices}/{key[0]}.{key[1]}", dict(member))
+    put_unsynced(f"{slices}/{key[0]}.{key[1]}", member)
 
 
 def drop_member(slices: str, key: Key) -> None:
@@ -491,20 +504,20 @@ def members_in(slices: str) -> dict[Key, Slice]:
         return {}
     for name in names:
         key = _key_in(name)
-        member = checked(get(f"{slices}/{name}"), SLICE) if key is not None else None
-        if key is not None and member is not None and member["home"]:
+        member = checked(get(f"{slices}/{name}"), Slice.decoded) if key is not None else None
+        if key is not None and member is not None and member.home:
             found[key] = member
     return found
 
 
 def put_answer(slices: str, key: Key, turn: Turn) -> None:
     """Tell who rotates how a turn stands, where its job writes nothing."""
-    write(_answer_of(slices, key), dict(turn))
+    put_unsynced(_answer_of(slices, key), turn)
 
 
 def answer_in(slices: str, key: Key, folder: str) -> Turn:
     """Return the last answer; an older release writes it to its own folder."""
-    return checked(get(_answer_of(slices, key)), TURN) or turn_in(folder)
+    return checked(get(_answer_of(slices, key)), Turn.decoded) or turn_in(folder)
 
 
 def _answer_of(slices: str, key: Key) -> str:
@@ -513,12 +526,12 @@ def _answer_of(slices: str, key: Key) -> str:
 
 def turn_in(folder: str) -> Turn:
     """Return the last order about turns that was carried out, and the GPUs."""
-    return checked(get(f"{folder}/turn"), TURN) or {"number": 0, "mask": 0, "ends": 0}
+    return checked(get(f"{folder}/turn"), Turn.decoded) or Turn(number=0, mask=0, ends=0)
 
 
 def put_turn(folder: str, turn: Turn) -> None:
     """Say how the turn of an attempt stands, also to its job, whoever runs it."""
-    write(f"{folder}/turn", dict(turn), mode=0o644)
+    put_unsynced(f"{folder}/turn", turn, mode=0o644)
 
 
 def drop_turn(folder: str) -> None:
@@ -559,15 +572,3 @@ def used_in(slices: str) -> dict[str, float]:
         for name, used in found.items()
         if isinstance(used, (int, float)) and abs(used) < COUNT_MOST
     }
-
-
-def write(path: str, record: Mapping[str, object], mode: int = 0o600) -> None:
-    """Write a record that need not outlive the machine: none of its processes does.
-
-    Raises:
-        OSError: it cannot be written; what was there before still is.
-    """
-    with create_private(f"{path}.new") as file:
-        json.dump(record, file)
-        os.fchmod(file.fileno(), mode)
-    os.replace(f"{path}.new", path)

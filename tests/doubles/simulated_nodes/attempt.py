@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from shunter.backends.live import (
+from shunter.backends.node.messages import (
+    FACTS,
+    READ_MOST,
     Known,
     Note,
     Order,
@@ -19,7 +21,6 @@ from shunter.backends.live import (
     State,
     Status,
 )
-from shunter.backends.node.messages import FACTS, READ_MOST
 from shunter.backends.node.ranks import EXIT_SUSPENDED
 from shunter.backends.node.supervision import STOP_S, STRONGER, TERMINATED
 from tests.doubles.simulated_nodes.machine import Machine, Timer
@@ -335,6 +336,7 @@ class Attempt:
 
     def _watch_heartbeat(self) -> None:
         """Kill it at its first look after there was no sign of life for too long."""
+        assert self.order.heartbeat is not None
         deadline_s = self.order.heartbeat.deadline_s
         over_ns = self._machine.beat_ns + round((deadline_s + min(1.0, deadline_s / 4)) * 1e9)
         left_ns = over_ns - self._machine.now_ns

@@ -15,12 +15,12 @@ from shunter.backends.node.host.checkpoint_transfer import COMMIT, TRANSFERRED, 
 from shunter.backends.node.host.file_trees import (
     LENGTH_BYTES,
     PIECE,
+    Entry,
     listings,
     pieces,
     rows_of,
     unpacked,
 )
-from shunter.backends.node.wire import Entry
 
 __all__ = ["VERBS", "Folder", "Folders", "Say", "Work"]
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from shunter.backends.node import attempts
-from shunter.backends.node.messages import read_journal
+from shunter.backends.node.journal import read_journal
 from shunter.backends.node.records import folder_of
 from tests.faults.supervised import Machine, pid_of, wait_for
 

@@ -10,7 +10,8 @@ import anyio
 import msgspec
 
 from shunter import clock
-from shunter.backends.live import AgentProcess, Link, Server, Socket, UnreachedError, messages
+from shunter.backends.live import AgentProcess, Link, Server, Socket, UnreachedError
+from shunter.backends.node import messages
 from shunter.backends.node.messages import PROTOCOL
 from shunter.events import NodeName
 
