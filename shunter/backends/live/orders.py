@@ -20,16 +20,7 @@ import anyio
 
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node.messages import (
-    AttemptTurns,
-    HeartbeatLimits,
-    Order,
-    Rank,
-    ReshapeAnswer,
-    Shares,
-    Suspend,
-    a_job,
-)
+from shunter.backends.node import messages
 from shunter.backends.node.records import own_folder
 from shunter.backends.node.shapes import checked
 from shunter.core import Launch, Resume
@@ -60,7 +51,7 @@ def cpus_for(server: Server, allocation: Allocation, share: Share) -> tuple[int,
 
 def shares_of(
     allocation: Allocation, transports: Mapping[NodeName, Transport]
-) -> dict[NodeName, Shares]:
+) -> dict[NodeName, messages.Shares]:
     """Return what an attempt is held to, by agent; nothing where it is to nothing.
 
     Args:
@@ -75,7 +66,7 @@ def shares_of(
     for name, own in by_agent.items():
         servers = {each.name: each for each in transports[own[0].node].servers}
         usable = {cpu for share in own for cpu in cpus_for(servers[share.node], allocation, share)}
-        found[name] = Shares(
+        found[name] = messages.Shares(
             cpus_milli=sum(share.cpus_milli for share in own),
             memory_mb=sum(share.memory_mb for share in own),
             cpus=tuple(sorted(usable)),
@@ -84,7 +75,7 @@ def shares_of(
 
 
 def shares_kept(
-    wanted: Sequence[Share], had: Shares | None, answer: ReshapeAnswer | None
+    wanted: Sequence[Share], had: messages.Shares | None, answer: messages.ReshapeAnswer | None
 ) -> tuple[Share, ...]:
     """Return what an attempt keeps where an agent refused it other shares.
 
@@ -258,7 +249,7 @@ def orders_for(
     agents: Mapping[NodeName, Where],
     given: Mapping[str, str],
     port: int,
-) -> dict[NodeName, Order]:
+) -> dict[NodeName, messages.Order]:
     """Return what the supervisors of an attempt are told, by agent, in order of rank.
 
     Args:
@@ -275,7 +266,7 @@ def orders_for(
     check_startable(effect)
     slicing = _slicing(effect, limits)
     first = agents[shares[0].node].transport
-    ranks: dict[NodeName, list[Rank]] = {}
+    ranks: dict[NodeName, list[messages.Rank]] = {}
     for number, share in enumerate(shares):
         where = agents[share.node]
         server = where.server(share.node)
@@ -297,7 +288,7 @@ def orders_for(
         if count:
             near = cpus_near(server, effect.allocation, share)
             cpus = _quietest(server.cpus, near, where.tenants)[:count]
-        rank = Rank(
+        rank = messages.Rank(
             argv=tuple(filled(effect.spec.command, environment)),
             env=environment,
             cpus=tuple(sorted(cpus)),
@@ -325,14 +316,14 @@ def _quietest(cpus: Iterable[int], near: Collection[int], tenants: Mapping[int, 
     return sorted(cpus, key=lambda cpu: (cpu not in near, tenants[cpu], cpu))
 
 
-def _slicing(effect: Launch | Resume, limits: Limits) -> AttemptTurns | None:
+def _slicing(effect: Launch | Resume, limits: Limits) -> messages.AttemptTurns | None:
     """Return how an attempt takes turns; None: it has its GPUs for itself."""
     allocation, settings = effect.allocation, limits.slicing
     if allocation.sharing is not Sharing.sliced:
         return None
     if settings is None:
         raise BackendError(f"job {effect.job_id} is to share GPUs in turns, which none do here")
-    return AttemptTurns(
+    return messages.AttemptTurns(
         weight=effect.spec.weight,
         is_fixed=True,
         quantum_us=settings.quantum_us,
@@ -343,8 +334,8 @@ def _slicing(effect: Launch | Resume, limits: Limits) -> AttemptTurns | None:
 
 
 def _slicing_on(
-    where: Where, slicing: AttemptTurns | None, allocation: Allocation
-) -> AttemptTurns | None:
+    where: Where, slicing: messages.AttemptTurns | None, allocation: Allocation
+) -> messages.AttemptTurns | None:
     """Return how an attempt takes turns on the servers of an agent."""
     own = {server.name for server in where.transport.servers}
     homes = tuple((one.node, one.gpu_mask) for one in allocation.shares if one.node in own)
@@ -365,7 +356,7 @@ def check_startable(effect: Launch | Resume) -> None:
         BackendError: its name names no folder, or it has no command.
     """
     job_id = effect.job_id
-    if checked(job_id, a_job) is None:
+    if checked(job_id, messages.a_job) is None:
         raise BackendError(f"job {job_id!r} cannot name a folder: use letters, digits, . _ -")
     if not effect.spec.command:
         raise BackendError(f"job {job_id} has no command to run")
@@ -376,14 +367,14 @@ def _order(
     limits: Limits,
     owner: Owner,
     where: Where,
-    ranks: tuple[Rank, ...],
+    ranks: tuple[messages.Rank, ...],
     port: int,
-    shares: Shares | None,
-) -> Order:
+    shares: messages.Shares | None,
+) -> messages.Order:
     """Return the order of an attempt to an agent, with the ranks on its servers."""
     own = {server.name for server in where.transport.servers}
     limit_us = effect.spec.time_limit_us
-    return Order(
+    return messages.Order(
         job=effect.job_id,
         attempt=effect.attempt,
         term=owner.term,
@@ -393,7 +384,7 @@ def _order(
         memory_mb=sum(share.memory_mb for share in effect.allocation.shares if share.node in own),
         user_name=effect.spec.user,
         checkpoints=checkpoints_of(limits, owner, where.root, effect.job_id),
-        suspend=Suspend(
+        suspend=messages.Suspend(
             mode=effect.spec.suspend_mode.value,
             signal=limits.suspend_signal,
             cooperative_s=limits.cooperative_s,
@@ -404,7 +395,7 @@ def _order(
         port=port,
         sample_s=limits.sample_s,
         output_bytes_max=limits.output_bytes_max,
-        heartbeat=HeartbeatLimits(
+        heartbeat=messages.HeartbeatLimits(
             path=f"{where.root}/heartbeat",
             deadline_s=limits.heartbeat_deadline_s,
             is_remote=not where.transport.is_here,

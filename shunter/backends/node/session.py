@@ -28,6 +28,7 @@ import termios
 import time
 from typing import TYPE_CHECKING
 
+from shunter.backends.node import messages
 from shunter.backends.node.attempts import (
     NO_END,
     alive_below,
@@ -50,45 +51,6 @@ from shunter.backends.node.host.accounts import as_user, at_home
 from shunter.backends.node.host.checkpoint_transfer import open_checkpoints, open_shared_checkpoints
 from shunter.backends.node.host.gpus import Readings, gpus_command
 from shunter.backends.node.journal import read_journal
-from shunter.backends.node.messages import (
-    PROTOCOL,
-    QUESTIONS,
-    READ_BYTES_MAX,
-    Answer,
-    Beat,
-    Beaten,
-    Claim,
-    Claimed,
-    ClaimRefused,
-    Command,
-    Failed,
-    Fence,
-    Fenced,
-    Greeting,
-    Inventory,
-    InventoryAnswer,
-    Known,
-    Look,
-    Looked,
-    Notes,
-    Port,
-    PortAnswer,
-    Read,
-    ReadAnswer,
-    Reshape,
-    Sample,
-    Send,
-    SendAnswer,
-    SetAside,
-    SetAsideAnswer,
-    Stand,
-    Start,
-    StartAnswer,
-    Switch,
-    SwitchAnswer,
-    a_job,
-    number_of,
-)
 from shunter.backends.node.output import piece_of
 from shunter.backends.node.ownership import base_of, taken, uptime_ns, write_beat
 from shunter.backends.node.ranks import is_free
@@ -111,7 +73,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
-    from shunter.backends.node.messages import Key, Order, Stance, Started
 
 IDLE_S = 10.0
 SWEEP_S = 0.05
@@ -137,7 +98,9 @@ class Session:
         self.term = 0
         self.enforcement: Enforcement | None = None
         self.notices = self.session = -1
-        self.starting: dict[int, tuple[object, Order]] = {}  # and the ids of their questions
+        self.starting: dict[
+            int, tuple[object, messages.Order]
+        ] = {}  # and the ids of their questions
         self.switches, self.unanswered = Switches(), Unanswered()
         self.readings = Readings(gpus_command())
         self.poll = select.poll()
@@ -148,7 +111,7 @@ class Session:
     def greet(self) -> None:
         """Say who is there, after a mark that no shell's noise holds."""
         os.write(1, f"\n{self.nonce} ".encode())
-        greeting = Greeting(
+        greeting = messages.Greeting(
             base=self.base,
             boot=boot_id(),
             now_ns=time.monotonic_ns(),
@@ -156,7 +119,7 @@ class Session:
             wall_s=time.time(),
             python=tuple(sys.version_info[:3]),
             uid=os.geteuid(),
-            protocol=PROTOCOL,
+            protocol=messages.PROTOCOL,
         )
         self._say(greeting)
 
@@ -198,13 +161,13 @@ class Session:
         number = said.get("id")
         try:
             do = said["do"]
-            found = _ANSWERS[do](self, QUESTIONS[do].decoded(said), number)
+            found = _ANSWERS[do](self, messages.QUESTIONS[do].decoded(said), number)
         except (OSError, KeyError, ValueError) as error:
-            found = Failed(error=f"{type(error).__name__}: {error}")
+            found = messages.Failed(error=f"{type(error).__name__}: {error}")
         if found is not None:
             self._reply(number, found)
 
-    def _reply(self, number: object, found: Answer) -> None:
+    def _reply(self, number: object, found: messages.Answer) -> None:
         found.now_ns, found.up_ns = time.monotonic_ns(), uptime_ns()
         self._say({"id": number, **found})
 
@@ -213,7 +176,7 @@ class Session:
         while left:
             left = left[os.write(1, left) :]
 
-    def claim(self, question: Claim, _number: object) -> Answer:
+    def claim(self, question: messages.Claim, _number: object) -> messages.Answer:
         """Take the node for one term of one scheduler, unless it is another's."""
         self.cluster = question.cluster
         if self.cluster:
@@ -224,7 +187,7 @@ class Session:
         self.term = raise_term(self.root, question.term)
         if self.term != question.term:
             cause = f"term {question.term} was replaced by {self.term}"
-            return ClaimRefused(refused="replaced", cause=cause)
+            return messages.ClaimRefused(refused="replaced", cause=cause)
         self.enforcement = Enforcement(
             self.root, self.cluster, question.cgroup, is_limited=question.is_limited
         )
@@ -235,14 +198,14 @@ class Session:
         put(f"{self.root}/listener", {"nonce": self.nonce})
         # Last: who is told of an error knows that there was no sign.
         write_beat(f"{self.root}/heartbeat", question.asked_ns)
-        return Claimed(root=self.root, term=self.term, shares=self.enforcement.words)
+        return messages.Claimed(root=self.root, term=self.term, shares=self.enforcement.words)
 
-    def beat(self, question: Beat, _number: object) -> Answer:
+    def beat(self, question: messages.Beat, _number: object) -> messages.Answer:
         """Show a sign of the instant at which it was asked for, however late it comes."""
         write_beat(f"{self.root}/heartbeat", question.asked_ns)
-        return Beaten()
+        return messages.Beaten()
 
-    def look(self, question: Look, _number: object) -> Answer:
+    def look(self, question: messages.Look, _number: object) -> messages.Answer:
         """Beat; return what has changed of attempts since it was told, or is asked anew.
 
         Of each that is watched the question says up to which note its journal was read, and up to
@@ -259,31 +222,31 @@ class Session:
             known.acknowledge(durable, self.term)
             keys.append((job, attempt))
         if not question.is_all:
-            return Looked(changed=tuple(self.reports.news(keys)), samples=(), gpus=None)
+            return messages.Looked(changed=tuple(self.reports.news(keys)), samples=(), gpus=None)
         self.reports.forget_all_but(keys)
         changed = tuple(self.reports.news(keys))
         gpus = self.readings.poll()
-        return Looked(
+        return messages.Looked(
             changed=changed,
             samples=tuple(self.reports.samples(keys)),
             gpus=None if gpus is None else tuple(gpus),
         )
 
-    def start(self, question: Start, number: object) -> Answer | None:
+    def start(self, question: messages.Start, number: object) -> messages.Answer | None:
         """Start an attempt, unless the question has been under way for too long.
 
         None: its supervisor is yet to tell what came of it.
         """
         order = question.order
         if uptime_ns() > question.before_ns:
-            return StartAnswer(answer="late", cause="the order came too late")
+            return messages.StartAnswer(answer="late", cause="the order came too late")
         order = self._held().placed(at_home(order), self.reports.ports)
         self._open_checkpoints(order)
         if self.cluster:
             self._check_way(order)
         is_new = self.reports.is_new(order.job, order.attempt)
         found = begin(self.root, order, is_new=is_new)
-        if isinstance(found, StartAnswer):
+        if isinstance(found, messages.StartAnswer):
             return found.replaced(known=self.reports.known(order.job, order.attempt))
         self.starting[found] = number, order
         self.poll.register(found, select.POLLIN)
@@ -297,7 +260,7 @@ class Session:
         known = self.reports.known(order.job, order.attempt)
         self._reply(number, found.replaced(known=known))
 
-    def fence(self, question: Fence, _number: object) -> Answer:
+    def fence(self, question: messages.Fence, _number: object) -> messages.Answer:
         """Let no attempt up to this one start, end those that have, tell of this."""
         job, last = question.job, question.attempt
         raise_fence(self.root, job, last)
@@ -305,34 +268,34 @@ class Session:
         for attempt in [number for number in known_of(self.root, job) if number <= last]:
             folder = folder_of(self.root, job, attempt)
             if is_held(f"{folder}/lock"):
-                self.unanswered.send(folder, Command(do="fence", term=self.term))
+                self.unanswered.send(folder, messages.Command(do="fence", term=self.term))
             if attempt == last:  # a job may have had thousands
                 known.append(self.reports.known(job, attempt))
-        return Fenced(fenced=tuple(known))
+        return messages.Fenced(fenced=tuple(known))
 
-    def set_aside(self, question: SetAside, _number: object) -> Answer:
+    def set_aside(self, question: messages.SetAside, _number: object) -> messages.Answer:
         """End an attempt, unread; say whether it is over. A stray raises no fence."""
         job, attempt = question.job, question.attempt
         if not question.is_stray:
             raise_fence(self.root, job, attempt)
-        return SetAsideAnswer(is_over=end_alone(self.root, job, attempt, self.term))
+        return messages.SetAsideAnswer(is_over=end_alone(self.root, job, attempt, self.term))
 
-    def send(self, question: Send, _number: object) -> Answer:
+    def send(self, question: messages.Send, _number: object) -> messages.Answer:
         """Hand an order to a supervisor."""
         folder = folder_of(self.root, question.job, question.attempt)
         order = question.order.replaced(term=self.term)
-        return SendAnswer(taken=self.unanswered.send(folder, order))
+        return messages.SendAnswer(taken=self.unanswered.send(folder, order))
 
-    def switch(self, question: Switch, number: object) -> None:
+    def switch(self, question: messages.Switch, number: object) -> None:
         """Have some attempts stand still, then others go on; answered after that."""
         self.switches.begin(self.root, self.term, question, number)
 
-    def reshape(self, question: Reshape, _number: object) -> Answer:
+    def reshape(self, question: messages.Reshape, _number: object) -> messages.Answer:
         """Hold an attempt that runs to other shares; return what it has now."""
         key = question.job, question.attempt
         return self._held().change(key, question.shares, self.reports.ports)
 
-    def inventory(self, question: Inventory, _number: object) -> Answer:
+    def inventory(self, question: messages.Inventory, _number: object) -> messages.Answer:
         """Return the newest attempts of one job, or some and all that run, or all."""
         job, wanted = question.job, question.wanted
         if job is not None:
@@ -340,17 +303,17 @@ class Session:
             found = [probe(folder_of(self.root, job, number)) for number in numbers]
         else:
             found = inventory(self.root) if wanted is None else running(self.root, wanted)
-        return InventoryAnswer(attempts=tuple(found))
+        return messages.InventoryAnswer(attempts=tuple(found))
 
-    def read(self, question: Read, _number: object) -> Answer:
+    def read(self, question: messages.Read, _number: object) -> messages.Answer:
         """Return a piece of what a rank printed, and how much there is."""
         if not OUTPUT.fullmatch(question.name):
             raise ValueError(f"no output is named {question.name!r}")
         path = f"{folder_of(self.root, question.job, question.attempt)}/{question.name}"
-        data, size = piece_of(path, question.offset, min(question.bytes, READ_BYTES_MAX))
-        return ReadAnswer(data=data.decode("latin-1"), size=size)
+        data, size = piece_of(path, question.offset, min(question.bytes, messages.READ_BYTES_MAX))
+        return messages.ReadAnswer(data=data.decode("latin-1"), size=size)
 
-    def port(self, question: Port, _number: object) -> Answer:
+    def port(self, question: messages.Port, _number: object) -> messages.Answer:
         """Return the first port of some that is free here; None if none is.
 
         That nobody listens on it yet means little: ranks import for a while before they do. So
@@ -358,7 +321,7 @@ class Session:
         """
         taken = set(self.reports.ports.values())
         ports = (port for port in question.ports if port not in taken)
-        return PortAnswer(port=next((port for port in ports if is_free(port)), None))
+        return messages.PortAnswer(port=next((port for port in ports if is_free(port)), None))
 
     def _held(self) -> Enforcement:
         """Return what holds attempts to their shares; raise ValueError before the claim."""
@@ -366,7 +329,7 @@ class Session:
             raise ValueError("no scheduler has claimed this node yet")
         return self.enforcement
 
-    def _open_checkpoints(self, order: Order) -> None:
+    def _open_checkpoints(self, order: messages.Order) -> None:
         """Make the folder of a job's checkpoints, unless it is there."""
         folder, user = order.checkpoints, order.user
         if not folder.startswith(f"{self.root}/"):
@@ -375,7 +338,7 @@ class Session:
         own_folder(os.path.dirname(folder))
         open_checkpoints(folder, user)
 
-    def _check_way(self, order: Order) -> None:
+    def _check_way(self, order: messages.Order) -> None:
         """Refuse an order whose user cannot get to what lies here."""
         place, user = f"{self.root}/jobs", order.user
         found = (
@@ -398,8 +361,8 @@ class Session:
         attempts = []
         for each in dict.fromkeys(named):
             job, _, attempt = each.partition("/")
-            number = number_of(attempt)
-            if number is not None and checked(job, a_job) is not None:
+            number = messages.number_of(attempt)
+            if number is not None and checked(job, messages.a_job) is not None:
                 attempts.append((job, number))
         self._tell(attempts)
 
@@ -412,19 +375,19 @@ class Session:
         self.starting, self.reports.ends = {}, {}
 
 
-_ANSWERS: Mapping[str, Callable[..., Answer | None]] = {
-    Claim.DO: Session.claim,
-    Beat.DO: Session.beat,
-    Look.DO: Session.look,
-    Start.DO: Session.start,
-    Fence.DO: Session.fence,
-    SetAside.DO: Session.set_aside,
-    Send.DO: Session.send,
-    Reshape.DO: Session.reshape,
-    Switch.DO: Session.switch,
-    Inventory.DO: Session.inventory,
-    Read.DO: Session.read,
-    Port.DO: Session.port,
+_ANSWERS: Mapping[str, Callable[..., messages.Answer | None]] = {
+    messages.Claim.DO: Session.claim,
+    messages.Beat.DO: Session.beat,
+    messages.Look.DO: Session.look,
+    messages.Start.DO: Session.start,
+    messages.Fence.DO: Session.fence,
+    messages.SetAside.DO: Session.set_aside,
+    messages.Send.DO: Session.send,
+    messages.Reshape.DO: Session.reshape,
+    messages.Switch.DO: Session.switch,
+    messages.Inventory.DO: Session.inventory,
+    messages.Read.DO: Session.read,
+    messages.Port.DO: Session.port,
 }
 
 
@@ -462,7 +425,7 @@ class Watched:
         """Say whether its records have changed since it was told."""
         return self.told is None or _stamp(self.folder) != self._seen
 
-    def look(self) -> tuple[Known, bool]:
+    def look(self) -> tuple[messages.Known, bool]:
         """Return its state, and whether that is settled.
 
         It is not while what a lost supervisor has left is being swept.
@@ -481,9 +444,9 @@ class Watched:
         """Note that its records were seen as they are."""
         self._seen = _stamp(self.folder)
 
-    def journal(self, *, with_notes: bool) -> Notes:
+    def journal(self, *, with_notes: bool) -> messages.Notes:
         """Return a piece of what its journal says that was not read."""
-        found = read_journal(self.folder, self.read) if with_notes else Notes()
+        found = read_journal(self.folder, self.read) if with_notes else messages.Notes()
         if found.notes:
             self.read = found.notes[-1].n
         if not found.is_all:
@@ -492,15 +455,15 @@ class Watched:
 
     def acknowledge(self, durable: int, term: int) -> None:
         """Let its supervisor drop the notes that are in the log, once it takes the order."""
-        order = Command(do="acknowledge", upto=durable, term=term)
+        order = messages.Command(do="acknowledge", upto=durable, term=term)
         if durable > self._acknowledged and self.send(order):
             self._acknowledged = durable
 
-    def send(self, order: Command) -> bool:
+    def send(self, order: messages.Command) -> bool:
         """Hand an order to its supervisor; False if nobody takes it."""
         return send(self.folder, order)
 
-    def sample(self) -> Sample | None:
+    def sample(self) -> messages.Sample | None:
         """Return its newest sample; None if that was told, or there is none."""
         try:
             stamp = os.stat(f"{self.folder}/sample").st_mtime_ns
@@ -510,14 +473,14 @@ class Watched:
             return None
         _, job, number = attempt_of(self.folder)
         said = {**(get(f"{self.folder}/sample") or {}), "job": job, "attempt": number}
-        self._sample_stamp, sample = stamp, checked(said, Sample.decoded)
+        self._sample_stamp, sample = stamp, checked(said, messages.Sample.decoded)
         if sample is None or sample.at_ns <= self._sampled_ns:
             return None
         self._sampled_ns = sample.at_ns
         return sample
 
 
-def _opened_end(folder: str, started: Started) -> int:
+def _opened_end(folder: str, started: messages.Started) -> int:
     """Return what gets readable when a supervisor ends; -1 where that cannot be had."""
     if not hasattr(os, "pidfd_open"):
         return -1
@@ -553,14 +516,14 @@ class Reports:
     """
 
     def __init__(self, poll: select.poll, make: Callable[[str], Watched] = Watched) -> None:
-        self.again: set[Key] = set()
-        self.ends: dict[int, Key] = {}
-        self.ports: dict[Key, int | None] = {}
+        self.again: set[messages.Key] = set()
+        self.ends: dict[int, messages.Key] = {}
+        self.ports: dict[messages.Key, int | None] = {}
         self._root = ""
         self._poll = poll
         self._make = make
-        self._attempts: dict[Key, Watched] = {}
-        self._begun: set[Key] = set()
+        self._attempts: dict[messages.Key, Watched] = {}
+        self._begun: set[messages.Key] = set()
 
     def begin(self, root: str) -> None:
         """Tell of attempts below a root from now on."""
@@ -587,25 +550,25 @@ class Reports:
             self._attempts[key] = self._make(folder_of(self._root, job, attempt))
         return self._attempts[key]
 
-    def forget_all_but(self, kept: Collection[Key]) -> None:
+    def forget_all_but(self, kept: Collection[messages.Key]) -> None:
         """Tell nothing more of attempts but for some."""
         for gone in sorted(self._attempts.keys() - set(kept)):
             self._end_wait(self._attempts.pop(gone).end)
             self.again.discard(gone)
             self._begun.discard(gone)  # if it is over, the fence of its job tells
 
-    def ended(self, file: int) -> Key:
+    def ended(self, file: int) -> messages.Key:
         """Note that a supervisor is gone; return whose."""
         key = self.ends[file]
         self._end_wait(file)
         self._attempts[key].end = -1
         return key
 
-    def news(self, attempts: Iterable[Key]) -> list[Known]:
+    def news(self, attempts: Iterable[messages.Key]) -> list[messages.Known]:
         """Return what has changed, where a glance says that something may have."""
         return self.changed([key for key in attempts if self.of(*key).may_have_news()])
 
-    def changed(self, attempts: Iterable[Key]) -> list[Known]:
+    def changed(self, attempts: Iterable[messages.Key]) -> list[messages.Known]:
         """Return what has changed of attempts since it was told."""
         found, size = [], 0
         for job, attempt in attempts:
@@ -616,12 +579,12 @@ class Reports:
                 size += len(json.dumps(known.notes))
         return found
 
-    def samples(self, attempts: Iterable[Key]) -> list[Sample]:
+    def samples(self, attempts: Iterable[messages.Key]) -> list[messages.Sample]:
         """Return the samples of attempts that have not been told yet."""
         found = [self.of(*key).sample() for key in attempts]
         return [sample for sample in found if sample is not None]
 
-    def known(self, job: str, attempt: int, *, with_notes: bool = True) -> Known:
+    def known(self, job: str, attempt: int, *, with_notes: bool = True) -> messages.Known:
         """Return all that is known of an attempt, and note that it is told.
 
         Of its journal that is what was not read; more than a piece is told a piece at a time.
@@ -644,7 +607,7 @@ class Reports:
             self._poll.unregister(file)
             os.close(file)
 
-    def _note_port(self, known: Known) -> None:
+    def _note_port(self, known: messages.Known) -> None:
         if known.started is None or known.state in ("ended", "lost"):
             self.ports.pop((known.job, known.attempt), None)
         else:
@@ -672,11 +635,11 @@ class Switches:
     def __init__(self) -> None:
         self.under_way: list[tuple[object, _Switch]] = []  # and the ids of their questions
 
-    def begin(self, root: str, term: int, question: Switch, number: object) -> None:
+    def begin(self, root: str, term: int, question: messages.Switch, number: object) -> None:
         """Begin a switch of attempts below a root."""
         self.under_way.append((number, _Switch(root, term, question)))
 
-    def over(self) -> Iterator[tuple[object, Answer]]:
+    def over(self) -> Iterator[tuple[object, messages.Answer]]:
         """Do what is due, and return the answers to switches that are over by now."""
         for each in list(self.under_way):
             number, switch = each
@@ -689,13 +652,13 @@ class Switches:
 class _Switch:
     """One of them."""
 
-    def __init__(self, root: str, term: int, question: Switch) -> None:
+    def __init__(self, root: str, term: int, question: messages.Switch) -> None:
         self._root, self._term = root, term
         self._stops, self._continues = question.stops, question.continues
         self._is_continued, self._due_s = False, time.monotonic() + SWITCH_S
         self._send("stop", self._stops)
 
-    def look(self, now_s: float) -> Answer | None:
+    def look(self, now_s: float) -> messages.Answer | None:
         """Do what is due; return how all stand once that is over, None before.
 
         Nobody goes on while somebody runs that should not.
@@ -711,14 +674,16 @@ class _Switch:
         if not is_over and now_s < self._due_s:
             return None
         stances = [*still.items(), *going.items()]
-        stands = [Stand(job=job, attempt=number, stance=one) for (job, number), one in stances]
-        return SwitchAnswer(stands=tuple(stands))
+        stands = [
+            messages.Stand(job=job, attempt=number, stance=one) for (job, number), one in stances
+        ]
+        return messages.SwitchAnswer(stands=tuple(stands))
 
-    def _send(self, do: str, keys: Iterable[Key]) -> None:
+    def _send(self, do: str, keys: Iterable[messages.Key]) -> None:
         for key in keys:
-            send(folder_of(self._root, *key), Command(do=do, term=self._term))
+            send(folder_of(self._root, *key), messages.Command(do=do, term=self._term))
 
-    def _stance(self, key: Key, parents: Mapping[int, int]) -> Stance:
+    def _stance(self, key: messages.Key, parents: Mapping[int, int]) -> messages.Stance:
         """Return whether an attempt stands still, or its state if it does not run."""
         state = probe(folder_of(self._root, *key)).state
         if state != "running":
@@ -745,7 +710,7 @@ class Unanswered:
     def __init__(self) -> None:
         self._due: dict[str, tuple[float, int]] = {}
 
-    def send(self, folder: str, order: Command) -> bool:
+    def send(self, folder: str, order: messages.Command) -> bool:
         """Hand an order to a supervisor; False if nobody takes it."""
         if order.do in ENDING:
             self._due.setdefault(folder, (time.monotonic() + READ_MOST_S, 0))
