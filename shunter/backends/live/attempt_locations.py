@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import anyio
 
-from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.node_agent import NodeAgent, ask_all
 from shunter.backends.live.transport import UnreachedError, run_verb
 from shunter.backends.node.host.pruning import Ages, Removed
 from shunter.backends.node.messages import Inventory, Known, Read, SetAside, State
@@ -213,26 +213,14 @@ class AttemptLocations:
         self, job: JobId | None = None, wanted: list[tuple[JobId, int]] | None = None
     ) -> dict[NodeName, list[Known] | UnreachedError]:
         """Ask all hosts that answer, at once; return what each tells, if it does."""
+        asked = Inventory(job=job, wanted=None if wanted is None else tuple(wanted))
+        up = [agent for agent in self._agents.values() if agent.is_up]
         told: dict[NodeName, list[Known] | UnreachedError] = {}
-        failed: list[BackendError] = []
-
-        async def ask(agent: NodeAgent) -> None:
-            try:
-                asked = None if wanted is None else tuple(wanted)
-                answer = await agent.ask(Inventory(job=job, wanted=asked))
-                told[agent.name] = list(answer.attempts)
-            except UnreachedError as error:
-                told[agent.name] = error
-            except BackendError as error:
-                failed.append(error)
-
-        async with anyio.create_task_group() as tasks:
-            for agent in self._agents.values():
-                if agent.is_up:
-                    tasks.start_soon(ask, agent)
-        if failed:
-            raise failed[0]
-        return {name: told[name] for name in self._agents if name in told}
+        for name, answer in (await ask_all(dict.fromkeys(up, asked))).items():
+            if isinstance(answer, BackendError) and not isinstance(answer, UnreachedError):
+                raise answer
+            told[name] = answer if isinstance(answer, UnreachedError) else [*answer.attempts]
+        return told
 
     def _joined(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> Known:
         """Return what the hosts of an attempt know, with the records of the first."""

@@ -21,7 +21,7 @@ from shunter.backends.live.checkpoint_transfer import CheckpointTransfer
 from shunter.backends.live.gang import LOST, Gang, Part, deliver, end_unbelieved, told_of
 from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.launching import DrainingError, Launches, OrderQueue, Reachability
-from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.node_agent import NodeAgent, ask_all
 from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
 from shunter.backends.live.samples import SampleCollector
 from shunter.backends.live.settings import Limits, Owner, Socket
@@ -229,28 +229,23 @@ class LiveGangs(Mapping[JobId, Gang]):
         keys = (*stops, *continues)
         there = {key: gang for key in keys if (gang := self.attempt(*key)) is not None}
         stands: dict[Key, dict[NodeName, str]] = {key: {} for key in keys}
-        errors: list[BackendError] = []
-
-        async def ask(name: NodeName) -> None:
+        questions: dict[NodeAgent, Switch] = {}
+        for name in sorted({name for gang in there.values() for name in gang.parts}):
             here = [key for key, gang in there.items() if name in gang.parts]
-            question = Switch(
+            for key in here:
+                stands[key][name] = UNKNOWN  # it may have been done all the same
+            questions[self._agents[name]] = Switch(
                 stops=tuple(key for key in stops if key in here),
                 continues=tuple(key for key in continues if key in here),
             )
-            told = dict.fromkeys(here, UNKNOWN)
-            try:
-                answer = await self._agents[name].ask(question)
-                told |= {(JobId(each.job), each.attempt): each.stance for each in answer.stands}
-            except UnreachedError:
-                pass  # it may have been done all the same
-            except BackendError as error:
-                errors.append(error)
-            for key in here:
-                stands[key][name] = told[key]
-
-        async with anyio.create_task_group() as tasks:
-            for name in sorted({name for gang in there.values() for name in gang.parts}):
-                tasks.start_soon(ask, name)
+        errors = list[BackendError]()
+        for name, answer in (await ask_all(questions)).items():
+            if isinstance(answer, BackendError):
+                errors += [] if isinstance(answer, UnreachedError) else [answer]
+                continue
+            for each in answer.stands:
+                if name in (of_job := stands.get((JobId(each.job), each.attempt), {})):
+                    of_job[name] = each.stance
         for key, gang in there.items():
             gang.note_switch("stop" if key in stops else "continue", stands[key])
         self._retime()

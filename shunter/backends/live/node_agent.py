@@ -388,6 +388,24 @@ async def open_rpc(link: Link, transport: Transport, limit_s: float) -> AsyncIte
             await process.aclose()
 
 
+async def ask_all(
+    questions: "Mapping[NodeAgent, messages.Question[A]]",
+) -> dict[NodeName, A | BackendError]:
+    """Ask agents, all at once; return what each answers, or why there is no answer."""
+    told: dict[NodeName, A | BackendError] = {}
+
+    async def ask(agent: "NodeAgent", question: messages.Question[A]) -> None:
+        try:
+            told[agent.name] = await agent.ask(question)
+        except BackendError as error:
+            told[agent.name] = error
+
+    async with anyio.create_task_group() as tasks:
+        for agent, question in questions.items():
+            tasks.start_soon(ask, agent, question)
+    return {agent.name: told[agent.name] for agent in questions}
+
+
 GRACE_S = 1.0  # for a connection that was cut off and can be opened again at once
 PROGRAMS = 4  # beside the session; sshd allows ten channels a connection
 RETRY_S, RETRY_S_MAX, PROBE_S = 0.25, 10.0, 3.0

@@ -36,6 +36,7 @@ from shunter.backends.node.records import (
     get,
     put,
     reap_children,
+    signal_pipe,
     tell,
 )
 from shunter.backends.node.supervision import start
@@ -119,10 +120,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.leaves_by = ""
-        self._reader, writer = os.pipe()
-        for end in (self._reader, writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._reader = signal_pipe()
         for number in (signal.SIGUSR1, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         for number in LEAVE_SIGNALS:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 from shunter.backends.node.attempts import end_alone, running, send
 from shunter.backends.node.messages import Command
 from shunter.backends.node.ownership import base_of
-from shunter.backends.node.records import count_in, folder_of, kill, open_regular
+from shunter.backends.node.records import count_in, folder_of, kill, open_regular, signal_pipe
 from shunter.backends.node.shapes import (
     Message,
     WrongMessageError,
@@ -100,10 +100,7 @@ class Pilot:
         self._empty_s: float | None = None
         self._looked_s = 0.0
         self._noting: Popen[bytes] | None = None
-        self._wake, writer = os.pipe()
-        for end in (self._wake, writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._wake = signal_pipe()
 
     def run(self) -> None:
         """Dial and serve, again and again, until there is nothing left to do."""

@@ -245,6 +245,15 @@ def _children(pid: int, proc: str) -> list[int]:
     return found
 
 
+def signal_pipe() -> int:
+    """Return a pipe that gets readable with each signal that this process handles."""
+    reader, writer = os.pipe()
+    for end in (reader, writer):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
+
+
 def reap_children() -> bool:
     """Bury the children that have ended; say whether none is left."""
     try:

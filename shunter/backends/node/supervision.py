@@ -58,6 +58,7 @@ from shunter.backends.node.records import (
     make_folder,
     own_folder,
     put,
+    signal_pipe,
     tell,
 )
 from shunter.backends.node.sampling import Sampling
@@ -291,10 +292,7 @@ class Supervision:
         if limits:
             is_remote = limits.is_remote
             self.heartbeat = Heartbeat(limits.path, limits.deadline_s, is_remote=is_remote)
-        self.wake, wake_writer = os.pipe()
-        for end in (self.wake, wake_writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+        self.wake = signal_pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._leave())
         user = order.user
