@@ -20,8 +20,7 @@ from shunter.backends.live import (
     Stamped,
     TurnSettings,
 )
-from shunter.backends.node.messages import Known
-from shunter.backends.node.records import get, hold, make_folder, put
+from shunter.backends.node import Known, get, hold, make_folder, put
 from shunter.config import (
     BackendSection,
     ClusterSection,

@@ -14,8 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from shunter.backends.live import NodeAgent, Socket, ask_wirings, set_sockets
-from shunter.backends.node.messages import GpuWiring, Wiring
-from shunter.backends.node.shapes import WrongMessageError
+from shunter.backends.node import GpuWiring, Wiring, WrongMessageError
 from shunter.config import (
     ClusterSection,
     CpuGroups,

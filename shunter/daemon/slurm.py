@@ -15,11 +15,8 @@ from typing import Final, Protocol, runtime_checkable
 import anyio
 
 from shunter import clock
-from shunter.backends.node.batch import WITHDRAWN, claimed_by
-from shunter.backends.node.host.wiring import NOTED
-from shunter.backends.node.messages import Wiring
-from shunter.backends.node.records import get, put
-from shunter.backends.node.shapes import WrongMessageError
+from shunter.backends.node import WITHDRAWN, Wiring, WrongMessageError, claimed_by, get, put
+from shunter.backends.node.host import NOTED
 from shunter.backends.slurm import GpuRequest, NetworkSwitch, Slurm, SlurmServer, SlurmSettings
 from shunter.config import (
     BackendSection,

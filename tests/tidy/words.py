@@ -140,6 +140,9 @@ def _is_reexport(node: ast.stmt) -> bool:
         return True
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Try):  # a face that is there where the package behind it is installed
+        inside = [*node.body, *(line for each in node.handlers for line in each.body), *node.orelse]
+        return all(map(_is_reexport, inside))
     return bool(_assigned_names(node)) and all(
         name.startswith("__") and name.endswith("__") for name in _assigned_names(node)
     )

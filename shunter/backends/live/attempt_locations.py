@@ -10,9 +10,8 @@ import anyio
 
 from shunter.backends.live.node_agent import NodeAgent, ask_all
 from shunter.backends.live.transport import UnreachedError, run_verb
-from shunter.backends.node.host.pruning import Ages, Removed
-from shunter.backends.node.messages import Inventory, Known, Read, SetAside, State
-from shunter.backends.node.shapes import Shape
+from shunter.backends.node import Inventory, Known, Read, SetAside, Shape, State
+from shunter.backends.node.host import Ages, Removed
 from shunter.core import Resume
 from shunter.errors import BackendError
 from shunter.events import JobId, NodeName

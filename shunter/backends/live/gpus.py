@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from shunter.backends.node.messages import GpuReading
+from shunter.backends.node import GpuReading
 from shunter.errors import extra_hint
 
 

@@ -18,9 +18,7 @@ import msgspec
 from shunter import clock
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
-from shunter.backends.node import messages
-from shunter.backends.node.records import boot_id, failpoint
-from shunter.backends.node.shapes import WrongMessageError, an_object, within
+from shunter.backends.node import WrongMessageError, an_object, boot_id, failpoint, messages, within
 from shunter.errors import BackendError
 from shunter.events import NodeName
 

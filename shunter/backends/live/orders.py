@@ -20,9 +20,7 @@ import anyio
 
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node import messages
-from shunter.backends.node.records import own_folder
-from shunter.backends.node.shapes import checked
+from shunter.backends.node import checked, messages, own_folder
 from shunter.core import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing

@@ -13,7 +13,7 @@ from shunter.backends.live.gpus import EXPLANATIONS, GpuUse, use_told
 from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.transport import Server
-from shunter.backends.node.messages import GpuReading, Sample
+from shunter.backends.node import GpuReading, Sample
 from shunter.events import GpuQuarantined, JobId, NodeName, ProfileSampled
 
 # Profiles, downsampled for the log: a sample is kept on a change, or where the last one is old.

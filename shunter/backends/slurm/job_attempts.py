@@ -13,15 +13,9 @@ from itertools import groupby
 from operator import attrgetter
 
 from shunter import clock
-from shunter.backends.node.batch import (
+from shunter.backends.node import (
     BEGUN,
     WITHDRAWN,
-    add_command,
-    begun_at,
-    claimed_by,
-    told_to_leave_by,
-)
-from shunter.backends.node.messages import (
     Command,
     Known,
     Notes,
@@ -29,12 +23,17 @@ from shunter.backends.node.messages import (
     Started,
     State,
     Status,
+    Watched,
+    add_command,
+    begun_at,
+    boot_id,
+    claimed_by,
+    get,
     number_of,
     started_in,
     status_in,
+    told_to_leave_by,
 )
-from shunter.backends.node.records import boot_id, get
-from shunter.backends.node.session import Watched
 from shunter.backends.slurm.answers import (
     SAYS_WHY,
     PastJob,

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from shunter.backends.node.messages import (
+from shunter.backends.node import (
+    EXIT_SUSPENDED,
     FACTS,
     READ_MOST,
+    STOP_S,
+    STRONGER,
+    TERMINATED,
     Known,
     Note,
     Order,
@@ -21,8 +25,6 @@ from shunter.backends.node.messages import (
     State,
     Status,
 )
-from shunter.backends.node.ranks import EXIT_SUSPENDED
-from shunter.backends.node.supervision import STOP_S, STRONGER, TERMINATED
 from tests.doubles.simulated_nodes.machine import Machine, Timer
 from tests.doubles.simulated_nodes.program import SimulatedProgram
 

@@ -12,9 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from shunter.backends.live import NEVER
-from shunter.backends.node import messages
-from shunter.backends.node.messages import PROTOCOL, Answer, Known, Sample, Stand
-from shunter.backends.node.ownership import OWNED_S
+from shunter.backends.node import OWNED_S, PROTOCOL, Answer, Known, Sample, Stand, messages
 from tests.doubles.simulated_nodes.attempt import Key
 from tests.doubles.simulated_nodes.node import SimulatedNode
 

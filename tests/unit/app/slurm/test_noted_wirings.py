@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.host import wiring
-from shunter.backends.node.host.gpus import GpuReadings
-from shunter.backends.node.host.wiring import note_wiring
-from shunter.backends.node.messages import Wiring
+from shunter.backends.node import Wiring
+from shunter.backends.node.host import GpuReadings, note_wiring, wiring
 from shunter.config import SlurmSection
 from shunter.daemon import read_noted_wirings
 from shunter.events import NodeName

@@ -1,7 +1,7 @@
 """What is said to agents and by them: the bytes of every message, and what is none.
 
 The files in golden/ hold a line for each message of samples.py, after a greeting and news. Where
-one of them has to change, `shunter.backends.live.messages` says whether PROTOCOL is to be raised.
+one of them has to change, `shunter.backends.node.messages` says whether PROTOCOL is to be raised.
 """
 
 import json
@@ -20,9 +20,7 @@ from shunter.backends.live import (
     decode_number,
     encode_question,
 )
-from shunter.backends.node import messages
-from shunter.backends.node.messages import KINDS_NOTED, PROTOCOL, Known
-from shunter.backends.node.shapes import WrongMessageError
+from shunter.backends.node import KINDS_NOTED, PROTOCOL, Known, WrongMessageError, messages
 from tests.unit.backends.agents.samples import (
     ABSENT,
     ANSWERS,

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from shunter.backends.live import NEVER, RpcChannel, UnreachedError, ran_on
-from shunter.backends.node.messages import (
+from shunter.backends.node import (
     PROTOCOL,
     Claim,
     Command,

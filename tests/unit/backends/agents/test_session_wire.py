@@ -17,10 +17,9 @@ from shunter.backends.live import (
     encode_question,
     zip_application,
 )
-from shunter.backends.node import messages
-from shunter.backends.node.attempts import pids_of
-from shunter.backends.node.messages import (
+from shunter.backends.node import (
     PROTOCOL,
+    TOLD_OF_JOB,
     Answer,
     Claimed,
     ClaimRefused,
@@ -28,10 +27,11 @@ from shunter.backends.node.messages import (
     Greeting,
     Known,
     Sample,
+    messages,
+    pids_of,
+    processes,
+    uptime_ns,
 )
-from shunter.backends.node.ownership import uptime_ns
-from shunter.backends.node.records import processes
-from shunter.backends.node.session import TOLD_OF_JOB
 from tests.faults.supervised import wait_for
 from tests.unit.backends.agents.test_zip_application import PYTHONS
 

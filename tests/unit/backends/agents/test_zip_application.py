@@ -16,11 +16,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import NODE, NOT_PACKED, digest, zip_application
-from shunter.backends.node import attempts
-from shunter.backends.node.journal import read_journal
-from shunter.backends.node.messages import Command
-from shunter.backends.node.records import folder_of
-from shunter.backends.node.verbs import FOLDER, VERBS
+from shunter.backends.node import FOLDER, VERBS, Command, attempts, folder_of, read_journal
 from tests.faults.supervised import wait_for
 
 PATIENCE_S = 20.0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.backends.node.messages import Order
+from shunter.backends.node import Order
 
 __all__ = ["order_of"]
 

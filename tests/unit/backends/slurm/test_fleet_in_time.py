@@ -15,7 +15,7 @@ import pytest
 from anyio.streams.tls import TLSStream
 
 from shunter import clock
-from shunter.backends.node.pilot import PILOT_VERSION
+from shunter.backends.node import PILOT_VERSION
 from shunter.backends.slurm import (
     SETTLED_S,
     AllocationLimits,

@@ -14,13 +14,7 @@ from shunter.backends.live import (
     listed_entry,
     path_of,
 )
-from shunter.backends.node.host.file_trees import (
-    ENTRIES_MAX,
-    PATH_BYTES_MAX,
-    Kind,
-    listings,
-    pieces,
-)
+from shunter.backends.node.host import ENTRIES_MAX, PATH_BYTES_MAX, Kind, listings, pieces
 from shunter.errors import BackendError
 from shunter.events import NodeName
 

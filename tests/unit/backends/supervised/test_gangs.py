@@ -16,7 +16,7 @@ from shunter.backends.live import (
     merged,
     told_of,
 )
-from shunter.backends.node.messages import Known, Note, Send, SendAnswer, Shares, Status
+from shunter.backends.node import Known, Note, Send, SendAnswer, Shares, Status
 from shunter.core import Terminate
 from shunter.events import (
     Allocation,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shunter.backends.live import Gang, Inbox, Limits, Part, SampleCollector, Watch
-from shunter.backends.node.messages import GpuReading, Known, Sample, Started
+from shunter.backends.node import GpuReading, Known, Sample, Started
 from shunter.events import NodeName, ProfileSampled
 from tests.factories import job_id
 

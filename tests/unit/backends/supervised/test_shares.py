@@ -21,7 +21,7 @@ from shunter.backends.live import (
     shares_kept,
     shares_of,
 )
-from shunter.backends.node.messages import ReshapeAnswer, Shares
+from shunter.backends.node import ReshapeAnswer, Shares
 from shunter.core import Launch
 from shunter.events import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 

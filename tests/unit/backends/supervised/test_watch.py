@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import Inbox, Reading, Standing, Told, Watch
-from shunter.backends.node.messages import Known
-from shunter.backends.node.records import boot_id
-from shunter.backends.node.session import Watched
+from shunter.backends.node import Known, Watched, boot_id
 from shunter.core import AttemptExited, Input
 from shunter.events import (
     AttemptLost,

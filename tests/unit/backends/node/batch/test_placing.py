@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.batch import indices_in, placed
-from shunter.backends.node.messages import Order
+from shunter.backends.node import Order, indices_in, placed
 from tests.unit.backends.node.orders import order_of
 
 SHOWN = (

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import Reading
-from shunter.backends.node.journal import KEPT_MOST, Journal, read_journal
-from shunter.backends.node.messages import READ_MOST, Known, Note, Notes
+from shunter.backends.node import KEPT_MOST, READ_MOST, Journal, Known, Note, Notes, read_journal
 
 
 def known(notes: Notes) -> Known:

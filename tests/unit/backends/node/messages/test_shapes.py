@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import shapes
-from shunter.backends.node.shapes import (
+from shunter.backends.node import (
     Message,
     WrongMessageError,
     a_flag,
@@ -14,6 +13,7 @@ from shunter.backends.node.shapes import (
     a_row,
     a_whole,
     field,
+    shapes,
 )
 
 

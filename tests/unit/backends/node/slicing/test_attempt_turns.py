@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.messages import Command, JobMessage
-from shunter.backends.node.records import folder_of, hold
-from shunter.backends.node.rotator import members_in, slices_of
-from shunter.backends.node.turns import Turns
+from shunter.backends.node import Command, JobMessage, Turns, folder_of, hold, members_in, slices_of
 from tests.unit.backends.node.orders import order_of
 
 KEY = ("j0", 1)

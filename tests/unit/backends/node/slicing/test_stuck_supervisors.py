@@ -17,12 +17,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from shunter.backends.node import turns as turns_module
-from shunter.backends.node.journal import commands_in
-from shunter.backends.node.messages import Command
-from shunter.backends.node.records import fifo, folder_of, hold
-from shunter.backends.node.rotator import ANSWER_MOST_US, SILENT_MOST_US, rotating_in, slices_of
-from shunter.backends.node.turns import Turns
+from shunter.backends.node import (
+    ANSWER_MOST_US,
+    SILENT_MOST_US,
+    Command,
+    Turns,
+    commands_in,
+    fifo,
+    folder_of,
+    hold,
+    rotating_in,
+    slices_of,
+    turns as turns_module,
+)
 from tests.unit.backends.node.orders import order_of
 
 STEP_S, QUANTUM_S, BOUNDARY_S = 0.1, 0.5, 1.0

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from shunter.backends.node.messages import JobMessage
-from shunter.backends.node.turns import Boundary
+from shunter.backends.node import Boundary, JobMessage
 
 
 def said(what: str, **fields: Any) -> JobMessage:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from shunter.backends.node.messages import Order
+from shunter.backends.node import Order
 from shunter.backends.slurm import (
     QueueView,
     SlurmServer,
