@@ -352,7 +352,7 @@ class CheckpointTransfer:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """The copying of what one attempt of a job has left, by its joined lists, for its next one."""
+    """The copying of what an attempt of a job has left, for its next one."""
 
     to: CheckpointTransfer
     lists: FileLists
