@@ -362,6 +362,8 @@ class Walk:
 
 # Where only numbers of GPUs count, they decide who has to leave. A job that asks for more
 # (nearness, a split, CPUs, memory) takes its victims from a place that it could have (`make_room`).
+# A `RoomMaker` answers another question: nobody loses GPUs by it, jobs are moved if that pays, so
+# it searches for the cheapest moves, where rank decides here who leaves.
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
