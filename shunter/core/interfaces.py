@@ -454,7 +454,7 @@ class Policy(Protocol[Memory]):
     """A pure function from a view and its own memory to a plan that explains itself.
 
     Its memory is a plain dataclass which only observers and `advance` write; `self` holds
-    configuration only. See docs/decisions/0003 for where this differs from the first design.
+    configuration only. docs/decisions/policies.md says why the port is as it is.
     """
 
     @property

@@ -286,7 +286,7 @@ class _ChildProcess:
         self._complaints.close()
 
 
-# The agent as a zip application, for hosts without Shunter (docs/decisions/0034).
+# The agent as a zip application, for hosts without Shunter (docs/decisions/live.md).
 #
 # It holds code compiled by this Python next to each module; other versions pass over it (PEP 552,
 # not checked against the source). Nothing is compressed, dates are fixed and names sorted, so the
