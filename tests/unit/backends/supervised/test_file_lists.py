@@ -14,8 +14,7 @@ from shunter.backends.live import (
     listed_entry,
     path_of,
 )
-from shunter.backends.node import Kind
-from shunter.backends.node.host import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
+from shunter.backends.node.host import ENTRIES_MAX, PATH_BYTES_MAX, Kind, listings, pieces
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
