@@ -18,7 +18,6 @@ from shunter.backends.live import (
     Known,
     Sample,
     messages,
-    zip_application,
 )
 from shunter.backends.node.attempts import pids_of
 from shunter.backends.node.messages import PROTOCOL
@@ -26,7 +25,7 @@ from shunter.backends.node.ownership import uptime_ns
 from shunter.backends.node.records import processes
 from shunter.backends.node.session import TOLD_OF_JOB
 from tests.faults.supervised import wait_for
-from tests.unit.backends.agents.test_zip_application import PYTHONS
+from tests.unit.backends.agents.test_zip_application import PYTHONS, application
 
 pytestmark = pytest.mark.live
 
@@ -80,7 +79,7 @@ class Agent:
 def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     """An agent of a node of its own, run from the file that hosts are given."""
     file = tmp_path / "agent.pyz"
-    file.write_bytes(zip_application())
+    file.write_bytes(application())
     found = Agent(str(request.param), file, tmp_path / "base")
     file.unlink()  # it may be gone while a session lives, which has read all of it that it needs
     yield found
