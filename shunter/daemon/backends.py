@@ -20,8 +20,7 @@ from shunter.backends.live import (
     Stamped,
     TurnSettings,
 )
-from shunter.backends.node.records import get, hold, make_folder, put
-from shunter.backends.node.wire import Found
+from shunter.backends.node import Found, get, hold, make_folder, put
 from shunter.config import (
     BackendSection,
     ClusterSection,

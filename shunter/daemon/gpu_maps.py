@@ -22,7 +22,7 @@ from shunter.backends.live import (
     set_sockets,
     wiring_in,
 )
-from shunter.backends.node.messages import WrongMessageError
+from shunter.backends.node import WrongMessageError
 from shunter.config import (
     ClusterSection,
     CpuGroups,

@@ -16,10 +16,8 @@ import anyio
 
 from shunter import clock
 from shunter.backends.live import Wiring, wiring_in
-from shunter.backends.node.batch import WITHDRAWN, claimed_by
-from shunter.backends.node.host.wiring import NOTED
-from shunter.backends.node.messages import WrongMessageError
-from shunter.backends.node.records import get, put
+from shunter.backends.node import WITHDRAWN, WrongMessageError, claimed_by, get, put
+from shunter.backends.node.host import NOTED
 from shunter.backends.slurm import GpuRequest, NetworkSwitch, Slurm, SlurmServer, SlurmSettings
 from shunter.config import (
     BackendSection,

@@ -401,9 +401,9 @@ def _submission(section: SlurmSection, port: Slurm) -> Iterator[Finding]:
         mend = "correct account, qos, time_limit or options of [backend.slurm]"
         yield Finding("slurm", "bad", str(error), mend)
     except SlurmUnknownError as error:
-        yield Finding("slurm", "poor", f"a trial submission: {error.cause}", error.hint)
+        yield Finding("slurm", "poor", f"a test submission: {error.cause}", error.hint)
     else:
-        yield Finding("slurm", "good", f"a trial submission would be taken: {said}")
+        yield Finding("slurm", "good", f"a test submission would be taken: {said}")
 
 
 def _root(root: Path) -> Iterator[Finding]:

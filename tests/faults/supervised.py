@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shunter.backends.node import attempts
-from shunter.backends.node.records import processes
-from shunter.backends.node.verbs import command
-from shunter.backends.node.wire import Records
+from shunter.backends.node import Records, attempts, command, processes
 from tests.live.ssh.farm import parent_of
 
 PATIENCE_S = 60.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.records import processes
+from shunter.backends.node import processes
 from shunter.train import channel
 from tests.faults.supervised import (
     Machine,

@@ -13,11 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.messages import read_journal
-from shunter.backends.node.ownership import uptime_ns, write_beat
-from shunter.backends.node.records import processes
-from shunter.backends.node.verbs import command
+from shunter.backends.node import attempts, command, processes, read_journal, uptime_ns, write_beat
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.live.ssh.farm import descendants
 

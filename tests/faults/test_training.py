@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.messages import read_journal
+from shunter.backends.node import read_journal
 from shunter.train import channel
 from tests.faults.supervised import Machine, machine_at
 

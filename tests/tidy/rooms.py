@@ -4,23 +4,28 @@ A room is a folder with chapters in it; what it holds lies in its chapters, what
 in its face (`__init__.py`, with the names in `__init__.pyi`). One table of imports answers all.
 """
 
-import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cached_property
-from graphlib import CycleError, TopologicalSorter
+from graphlib import CycleError
+from graphlib import TopologicalSorter
+from tests.tidy.source import Finding
+from tests.tidy.source import Source
 from typing import NamedTuple
+import ast
 
-from tests.tidy.source import Finding, Source
 
 __all__ = ["House", "class_names", "faces", "folder_circles", "module_circle"]
 
-AGENT = "runs from a zip file, with the Python of a server and nothing else"
+AGENT = "shunter.backends.node"
+"""Runs on a server with the standard library only, where no face can be read: inside of it, and of
+its folders, each chapter is imported by name."""
 SDK = "is a distribution of its own, which may depend on nothing"
 FACELESS = {
-    "shunter.backends": AGENT,
-    "shunter.backends.node": AGENT,
-    "shunter.backends.node.host": AGENT,
+    "shunter.backends": "holds one chapter, which the simulated backend and the live ones share",
     "shunter.train": SDK,
     "shunter.train.adapters": SDK,
     "shunter.events.log.migrations": "is a folder that Alembic reads",
@@ -120,9 +125,14 @@ def faces(house: House) -> Iterator[Finding]:
     for found in house.imports:
         chapter = house.chapter_of(found)
         folder = chapter.rpartition(".")[0]
+        importer = module_name(found.source)
+        if _is_in(importer, AGENT) and _is_in(chapter, AGENT):
+            if chapter in house.folders:
+                yield found.source.finding(found.line, f"on a node {chapter} hands on nothing")
+            continue
         if chapter in house.folders or folder == house.top or folder in FACELESS:
             continue
-        if _is_in(module_name(found.source), folder):
+        if _is_in(importer, folder):
             continue
         as_module = chapter != found.module or found.name is None
         if as_module and f"from . import {found.name} as" in house.face_of(folder):

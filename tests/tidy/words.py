@@ -1,11 +1,14 @@
 """Names, docstrings, comments and addresses (style guide, sections 3, 9 and 10)."""
 
+from collections.abc import Iterable
+from collections.abc import Iterator
+from tests.tidy.source import Finding
+from tests.tidy.source import Source
+from tests.tidy.source import comments
+from typing import TypeGuard
 import ast
 import re
-from collections.abc import Iterable, Iterator
-from typing import TypeGuard
 
-from tests.tidy.source import Finding, Source, comments
 
 __all__ = [
     "docstrings",
@@ -140,6 +143,9 @@ def _is_reexport(node: ast.stmt) -> bool:
         return True
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Try):  # a face that is there where the package behind it is installed
+        inside = [*node.body, *(line for each in node.handlers for line in each.body), *node.orelse]
+        return all(map(_is_reexport, inside))
     return bool(_assigned_names(node)) and all(
         name.startswith("__") and name.endswith("__") for name in _assigned_names(node)
     )

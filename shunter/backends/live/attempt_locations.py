@@ -12,8 +12,17 @@ import msgspec
 from shunter.backends.live.messages import Inventory, Known, Read, SetAside, State
 from shunter.backends.live.node_agent import NodeAgent
 from shunter.backends.live.transport import UnreachedError, run_verb
-from shunter.backends.node.messages import COUNT_MOST, a_list, a_record, a_text, a_whole
-from shunter.backends.node.wire import Ages, Found, Removed, Shape
+from shunter.backends.node import (
+    COUNT_MOST,
+    Ages,
+    Found,
+    Removed,
+    Shape,
+    a_list,
+    a_record,
+    a_text,
+    a_whole,
+)
 from shunter.core import Resume
 from shunter.errors import BackendError
 from shunter.events import JobId, NodeName

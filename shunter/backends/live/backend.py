@@ -37,8 +37,7 @@ from shunter.backends.live.samples import SampleCollector
 from shunter.backends.live.settings import Limits, Owner, Socket
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
 from shunter.backends.live.watch import Watch
-from shunter.backends.node.records import failpoint
-from shunter.backends.node.wire import Found
+from shunter.backends.node import Found, failpoint
 from shunter.backends.turn_timetables import timetables
 from shunter.core import (
     Effect,

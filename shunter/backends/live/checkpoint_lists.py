@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shunter.backends.live.messages import ERROR_CHARACTERS
-from shunter.backends.node.host.file_trees import (
+from shunter.backends.node import Kind, cleaned
+from shunter.backends.node.host import (
     ENTRIES_MAX,
     MODE_BITS,
     PATH_BYTES_MAX,
@@ -24,8 +25,6 @@ from shunter.backends.node.host.file_trees import (
     TooMuchError,
     rows_of,
 )
-from shunter.backends.node.messages import cleaned
-from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
 from shunter.events import NodeName
 

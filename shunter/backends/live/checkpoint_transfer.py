@@ -31,8 +31,9 @@ from shunter.backends.live.node_agent import NOISE_BYTES_MAX, PROGRAMS, NodeAgen
 from shunter.backends.live.orders import checkpoints_of
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import AgentProcess, Link, UnreachedError, hinted
-from shunter.backends.node.host.checkpoint_transfer import COMMIT
-from shunter.backends.node.host.file_trees import (
+from shunter.backends.node import failpoint
+from shunter.backends.node.host import (
+    COMMIT,
     END,
     RECORD_BYTES_MAX,
     TOO_MUCH,
@@ -40,7 +41,6 @@ from shunter.backends.node.host.file_trees import (
     packed,
     pieces,
 )
-from shunter.backends.node.records import failpoint
 from shunter.errors import BackendError
 from shunter.events import JobId, NodeName, UserName
 

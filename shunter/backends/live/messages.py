@@ -20,11 +20,12 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
-from shunter.backends.node.messages import (
+from shunter.backends.node import (
     BATCH_S_MOST,
     CLOCK_MOST,
     COUNT_MOST,
     KINDS_NOTED,
+    LINE_BYTES_MAX,
     OTHER,
     PIDS_MOST,
     PROTOCOL,
@@ -35,7 +36,6 @@ from shunter.backends.node.messages import (
     cleaned,
     parsed,
 )
-from shunter.backends.node.records import LINE_BYTES_MAX
 
 # Records of attempts and GPUs. The bounds are those of `shunter.backends.node.messages`. Instants
 # `*_ns` are nanoseconds of the host's monotonic clock.

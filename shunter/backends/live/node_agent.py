@@ -39,8 +39,7 @@ from shunter.backends.live.messages import (
 )
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
-from shunter.backends.node.messages import FACTS, WrongMessageError
-from shunter.backends.node.records import boot_id, failpoint
+from shunter.backends.node import FACTS, WrongMessageError, boot_id, failpoint
 from shunter.errors import BackendError
 from shunter.events import NodeName
 

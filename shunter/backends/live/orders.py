@@ -30,8 +30,7 @@ from shunter.backends.live.messages import (
 )
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node.messages import a_job, checked
-from shunter.backends.node.records import own_folder
+from shunter.backends.node import a_job, checked, own_folder
 from shunter.core import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing

@@ -25,10 +25,14 @@ from anyio.abc import Process
 
 from shunter.backends import node
 from shunter.backends.live.settings import Socket
-from shunter.backends.node.messages import WrongMessageError, parsed
-from shunter.backends.node.records import create_private, own_folder
-from shunter.backends.node.verbs import command
-from shunter.backends.node.wire import Shape
+from shunter.backends.node import (
+    Shape,
+    WrongMessageError,
+    command,
+    create_private,
+    own_folder,
+    parsed,
+)
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
@@ -282,7 +286,7 @@ class _ChildProcess:
         self._complaints.close()
 
 
-# The agent as a zip application, for hosts without Shunter (docs/decisions/0034).
+# The agent as a zip application, for hosts without Shunter (docs/decisions/live.md).
 #
 # It holds code compiled by this Python next to each module; other versions pass over it (PEP 552,
 # not checked against the source). Nothing is compressed, dates are fixed and names sorted, so the

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.messages import Note, Started, State, Status
-from shunter.backends.node.messages import FACTS
-from shunter.backends.node.records import boot_id
+from shunter.backends.node import FACTS, boot_id
 from shunter.core import AttemptExited, Input
 from shunter.events import (
     Allocation,

@@ -33,4 +33,9 @@ A root folder holds `jobs/JOB/ATTEMPT/` with all that is known of an attempt:
 Records are written, synced and renamed. Times are nanoseconds of the monotonic clock of this boot.
 """
 
-__all__ = ()
+try:
+    from lazy_loader import attach_stub
+except ImportError:  # on a node there is the standard library only, and every chapter is named
+    __all__ = ()
+else:
+    __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -14,18 +14,25 @@ from operator import attrgetter
 
 from shunter import clock
 from shunter.backends.live import Order
-from shunter.backends.node.batch import (
+from shunter.backends.node import (
     BEGUN,
     WITHDRAWN,
+    Notes,
+    Probe,
+    Started,
+    State,
+    Status,
+    Watched,
     add_command,
     begun_at,
+    boot_id,
     claimed_by,
+    get,
+    number_of,
+    started_in,
+    status_in,
     told_to_leave_by,
 )
-from shunter.backends.node.messages import number_of, started_in, status_in
-from shunter.backends.node.records import boot_id, get
-from shunter.backends.node.session import Watched
-from shunter.backends.node.wire import Notes, Probe, Started, State, Status
 from shunter.backends.slurm.answers import (
     SAYS_WHY,
     PastJob,

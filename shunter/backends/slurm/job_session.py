@@ -23,29 +23,35 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from shunter import clock
 from shunter.backends.live import Order
-from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
-from shunter.backends.node.batch import claimed_by, withdraw
-from shunter.backends.node.messages import (
+from shunter.backends.node import (
+    OUTPUT,
     PROTOCOL,
     READ_BYTES_MAX,
+    TOLD_OF_JOB,
+    UNREAD,
+    Answer,
+    Found,
+    Known,
+    Reports,
     a_job,
-    checked,
-    number_of,
-    status_in,
-)
-from shunter.backends.node.output import piece_of
-from shunter.backends.node.ownership import write_beat
-from shunter.backends.node.records import (
     boot_id,
+    checked,
+    claimed_by,
     count_in,
     create_private,
     folder_of,
     get,
+    number_of,
+    numbers_in,
     own_folder,
+    piece_of,
     put,
+    raise_fence,
+    raise_term,
+    status_in,
+    withdraw,
+    write_beat,
 )
-from shunter.backends.node.session import OUTPUT, TOLD_OF_JOB, UNREAD, Reports
-from shunter.backends.node.wire import Answer, Found, Known
 from shunter.backends.slurm.answers import QueuedJob, end_in_words
 from shunter.backends.slurm.commands import Slurm, reason_in_words, submit_limit_in
 from shunter.backends.slurm.job_attempts import (

@@ -48,8 +48,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from shunter import clock
-from shunter.backends.node.pilot import PILOT_LINE_BYTES_MOST, PILOT_VERSION, SERVER_NAME
-from shunter.backends.node.records import create_private
+from shunter.backends.node import PILOT_LINE_BYTES_MOST, PILOT_VERSION, SERVER_NAME, create_private
 from shunter.errors import BackendError, ConfigError
 
 # One authority a cluster (`pilots.pem`, mode 0600) signs a certificate for each pilot. The private

@@ -26,7 +26,7 @@ from shunter.backends.live import (
     begin_here,
     install_shared,
 )
-from shunter.backends.node.records import failpoint
+from shunter.backends.node import failpoint
 from shunter.backends.slurm.answers import QueuedJob, duration, end_in_words
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_service import NodeService, least_s

@@ -78,24 +78,6 @@ class Walk:
     on behind what is `settled`, if anything is.
     """
 
-    __slots__ = (
-        "_at",
-        "_evicted",
-        "_only",
-        "_over",
-        "drift",
-        "excluded",
-        "free",
-        "picked",
-        "preemptive",
-        "quota_free",
-        "ranking",
-        "settled",
-        "skipped",
-        "skips",
-        "view",
-    )
-
     def __init__(
         self,
         ranking: Ranking,
@@ -408,18 +390,6 @@ class Placing:
     `settled` is what no later start changes any more; `left` are the victims that have left in the
     draft, in the order in which they were chosen.
     """
-
-    __slots__ = (
-        "_guarantees",
-        "_mark",
-        "draft",
-        "left",
-        "placed",
-        "placement",
-        "ranking",
-        "settled",
-        "view",
-    )
 
     def __init__(
         self,

@@ -19,9 +19,7 @@ from shunter.backends.live import (
     State,
     Status,
 )
-from shunter.backends.node.messages import FACTS, READ_MOST
-from shunter.backends.node.ranks import EXIT_SUSPENDED
-from shunter.backends.node.supervision import STOP_S, STRONGER, TERMINATED
+from shunter.backends.node import EXIT_SUSPENDED, FACTS, READ_MOST, STOP_S, STRONGER, TERMINATED
 from tests.doubles.simulated_nodes.machine import Machine, Timer
 from tests.doubles.simulated_nodes.program import SimulatedProgram
 

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from shunter.backends.live import NEVER, Answer, Known, Sample, Stand, messages
-from shunter.backends.node.messages import PROTOCOL
-from shunter.backends.node.ownership import OWNED_S
+from shunter.backends.node import OWNED_S, PROTOCOL
 from tests.doubles.simulated_nodes.attempt import Key
 from tests.doubles.simulated_nodes.node import SimulatedNode
 

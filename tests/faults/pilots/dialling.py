@@ -10,8 +10,7 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.node.pilot import dial, read_pilot_file
-from shunter.backends.node.wire import PilotAnswer
+from shunter.backends.node import PilotAnswer, dial, read_pilot_file
 from shunter.backends.slurm import (
     ClusterAuthority,
     DialBack,

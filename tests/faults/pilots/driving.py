@@ -14,8 +14,7 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.node.ownership import uptime_ns
-from shunter.backends.node.verbs import command
+from shunter.backends.node import command, uptime_ns
 from shunter.backends.slurm import PilotStream
 from tests.faults.pilots.dialling import PATIENCE_S, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.node.pilot import SERVER_NAME, UnsafePilotFileError, dial, read_pilot_file
+from shunter.backends.node import SERVER_NAME, UnsafePilotFileError, dial, read_pilot_file
 from shunter.backends.slurm import (
     ClusterAuthority,
     DialBack,

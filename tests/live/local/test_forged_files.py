@@ -18,9 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.attempts import alive_below
-from shunter.backends.node.verbs import command
+from shunter.backends.node import alive_below, attempts, command
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import SLEEPS
 from tests.live.ssh.farm import parent_of

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.messages import read_journal
+from shunter.backends.node import attempts, read_journal
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import FORKS_AWAY, LEAVES, SLEEPS
 from tests.live.ssh.farm import parent_of

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.attempts import alive_below
+from shunter.backends.node import alive_below, attempts
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import FAMILY, FORKS_AWAY, SLEEPS, standing
 from tests.live.ssh.farm import parent_of

@@ -18,8 +18,7 @@ import anyio
 import pytest
 
 from shunter.backends.live import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.node.cgroups import change_group, folders_of, has_quota, held_to, members
-from shunter.backends.node.messages import started_in
+from shunter.backends.node import change_group, folders_of, has_quota, held_to, members, started_in
 from shunter.core import Launch, ReshapeAttempt
 from shunter.daemon import Site, Submission
 from shunter.events import (

@@ -8,9 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from shunter.backends.node import attempts, session
-from shunter.backends.node.records import folder_of, processes
-from shunter.backends.node.session import LOOK_S, LOOKS, READ_MOST_S, Unanswered
+from shunter.backends.node import (
+    LOOK_S,
+    LOOKS,
+    READ_MOST_S,
+    Unanswered,
+    attempts,
+    folder_of,
+    processes,
+    session,
+)
 from tests.faults.supervised import machine_at, wait_for
 from tests.live.turns.turning import Turning, turning_at
 

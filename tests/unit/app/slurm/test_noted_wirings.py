@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.live import Wiring
-from shunter.backends.node.host import wiring
-from shunter.backends.node.host.wiring import note_wiring
-from shunter.backends.node.wire import GpuReadings
+from shunter.backends.node import GpuReadings
+from shunter.backends.node.host import note_wiring, wiring
 from shunter.config import SlurmSection
 from shunter.daemon import read_noted_wirings
 from shunter.events import NodeName

@@ -11,7 +11,7 @@ import msgspec
 
 from shunter import clock
 from shunter.backends.live import AgentProcess, Link, Server, Socket, UnreachedError, messages
-from shunter.backends.node.messages import PROTOCOL
+from shunter.backends.node import PROTOCOL
 from shunter.events import NodeName
 
 AHEAD_NS = 5 * 10**9

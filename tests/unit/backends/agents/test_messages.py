@@ -21,7 +21,7 @@ from shunter.backends.live import (
     encode_question,
     messages,
 )
-from shunter.backends.node.messages import KINDS_NOTED, PROTOCOL, WrongMessageError
+from shunter.backends.node import KINDS_NOTED, PROTOCOL, WrongMessageError
 from tests.unit.backends.agents.samples import (
     ABSENT,
     ANSWERS,

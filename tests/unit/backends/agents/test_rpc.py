@@ -24,7 +24,7 @@ from shunter.backends.live import (
     UnreachedError,
     ran_on,
 )
-from shunter.backends.node.messages import PROTOCOL
+from shunter.backends.node import PROTOCOL
 from shunter.errors import BackendError
 
 pytestmark = pytest.mark.asyncio

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.attempts import MARK, SEAL, seal
-from shunter.backends.node.host.pruning import by_age, remove_attempts
-from shunter.backends.node.records import hold
+from shunter.backends.node import MARK, SEAL, hold, seal
+from shunter.backends.node.host import by_age, remove_attempts
 
 SOMEBODY = 65_533  # a user id that nobody has
 

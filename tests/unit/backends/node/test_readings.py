@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import GpuFault, use_told
-from shunter.backends.node.host import gpus
-from shunter.backends.node.host.gpus import Readings
+from shunter.backends.node.host import Readings, gpus
 from tests.faults.supervised import wait_for
 
 READING = {"index": 0, "faults": {}}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.sampling import Usage
+from shunter.backends.node import Usage
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")

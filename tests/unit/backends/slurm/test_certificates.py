@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.pilot import read_pilot_file
+from shunter.backends.node import read_pilot_file
 from shunter.backends.slurm import ClusterAuthority, DialBack, read_certificate
 from shunter.errors import BackendError, ConfigError
 

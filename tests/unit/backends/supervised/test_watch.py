@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from shunter.backends.live import Inbox, Known, Reading, Standing, Told, Watch
-from shunter.backends.node.records import boot_id
-from shunter.backends.node.session import Watched
+from shunter.backends.node import Watched, boot_id
 from shunter.core import AttemptExited, Input
 from shunter.events import (
     AttemptLost,

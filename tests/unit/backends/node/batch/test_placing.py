@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.batch import indices_in, placed
+from shunter.backends.node import indices_in, placed
 
 SHOWN = (
     "JobId=7 JobName=shunter:lab:j0.a1 NodeList=n[2-3] BatchHost=n2 NumNodes=2 NumCPUs=4 "

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.messages import NOTES_AT_ONCE, Channel
-from shunter.backends.node.records import LINE_BYTES_MAX, fifo
+from shunter.backends.node import LINE_BYTES_MAX, NOTES_AT_ONCE, Channel, fifo
 from tests.live.poison import GOOD, WRONG
 
 

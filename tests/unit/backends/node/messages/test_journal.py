@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from shunter.backends.live import Known, Reading
-from shunter.backends.node.messages import KEPT_MOST, READ_MOST, Journal, read_journal
-from shunter.backends.node.wire import Note, Notes
+from shunter.backends.node import KEPT_MOST, READ_MOST, Journal, Note, Notes, read_journal
 
 
 def known(notes: Notes) -> Known:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import messages
-from shunter.backends.node.messages import WrongMessageError
+from shunter.backends.node import WrongMessageError, messages
 
 DEEP: list[Any] = []
 for _ in range(5000):

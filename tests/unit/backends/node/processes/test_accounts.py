@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import ranks
-from shunter.backends.node.host import pruning
-from shunter.backends.node.host.accounts import as_user
-from shunter.backends.node.wire import User
+from shunter.backends.node import User, ranks
+from shunter.backends.node.host import as_user, pruning
 from tests.faults.supervised import is_alive, wait_for
 
 pytestmark = pytest.mark.needs("root")

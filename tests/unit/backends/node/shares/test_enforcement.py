@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.backends.node import shares as shares_module
-from shunter.backends.node.cgroups import QUOTA, divisible_v1
-from shunter.backends.node.records import boot_id, folder_of, put
-from shunter.backends.node.shares import Enforcement, Means, spread
-from shunter.backends.node.wire import Shares
+from shunter.backends.node import (
+    QUOTA,
+    Enforcement,
+    Means,
+    Shares,
+    boot_id,
+    divisible_v1,
+    folder_of,
+    put,
+    shares as shares_module,
+    spread,
+)
 
 CPUS = [0, 1, 2, 3]
 KEY = ("j1", 1)

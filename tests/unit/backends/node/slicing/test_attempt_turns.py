@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.messages import COMMAND
-from shunter.backends.node.records import folder_of, hold
-from shunter.backends.node.rotator import members_in, slices_of
-from shunter.backends.node.turns import Turns
+from shunter.backends.node import COMMAND, Turns, folder_of, hold, members_in, slices_of
 
 KEY = ("j0", 1)
 MOVES: Any = {"what": "turns", "rank": 0, "ranks": 1, "moves": True}

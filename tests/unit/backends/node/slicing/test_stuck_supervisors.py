@@ -17,11 +17,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from shunter.backends.node import turns as turns_module
-from shunter.backends.node.messages import COMMAND, commands_in
-from shunter.backends.node.records import fifo, folder_of, hold
-from shunter.backends.node.rotator import ANSWER_MOST_US, SILENT_MOST_US, rotating_in, slices_of
-from shunter.backends.node.turns import Turns
+from shunter.backends.node import (
+    ANSWER_MOST_US,
+    COMMAND,
+    SILENT_MOST_US,
+    Turns,
+    commands_in,
+    fifo,
+    folder_of,
+    hold,
+    rotating_in,
+    slices_of,
+    turns as turns_module,
+)
 
 STEP_S, QUANTUM_S, BOUNDARY_S = 0.1, 0.5, 1.0
 STUCK_S = BOUNDARY_S + ANSWER_MOST_US / 1e6

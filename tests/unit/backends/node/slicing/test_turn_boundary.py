@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.backends.node.turns import Boundary
+from shunter.backends.node import Boundary
 
 
 def said(what: str, **fields: Any) -> Any:

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.backends.node.host import wiring
-from shunter.backends.node.host.wiring import cpus_in, matrix_in, numa_node, wiring_of
-from shunter.backends.node.wire import GpuReading
+from shunter.backends.node import GpuReading
+from shunter.backends.node.host import cpus_in, matrix_in, numa_node, wiring, wiring_of
 
 LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n  NV#  = A bonded set\n"
 HEAD = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"

@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from shunter import clock
-from shunter.backends.node.batch import BEGUN, take_claim
-from shunter.backends.node.records import put
+from shunter.backends.node import BEGUN, put, take_claim
 from shunter.backends.slurm import (
     Accounting,
     JobAttempt,

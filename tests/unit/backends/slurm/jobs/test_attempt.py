@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from shunter import clock
-from shunter.backends.node.batch import BEGUN, note_leaving, take_claim, withdraw
-from shunter.backends.node.records import boot_id, put
+from shunter.backends.node import BEGUN, boot_id, note_leaving, put, take_claim, withdraw
 from shunter.backends.slurm import JobAttempt, JobRecords, Patience, QueueView, attempt_job_name
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
