@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby, pairwise
 from multiprocessing.connection import Connection, Pipe, wait
@@ -50,6 +50,15 @@ class Forks:
         """The process of each worker that has not ended."""
         self.at: dict[Connection, int] = {}
         """The number of the test that a worker is running."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """Read the tests without looking for garbage: nearly all that is read stays."""
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.enable()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

@@ -4,19 +4,14 @@ A room is a folder with chapters in it; what it holds lies in its chapters, what
 in its face (`__init__.py`, with the names in `__init__.pyi`). One table of imports answers all.
 """
 
-from collections import defaultdict
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from functools import cached_property
-from graphlib import CycleError
-from graphlib import TopologicalSorter
-from tests.tidy.source import Finding
-from tests.tidy.source import Source
-from typing import NamedTuple
 import ast
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
+from tests.tidy.source import Finding, Source
 
 __all__ = ["House", "class_names", "faces", "folder_circles", "module_circle"]
 

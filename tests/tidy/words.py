@@ -1,14 +1,11 @@
 """Names, docstrings, comments and addresses (style guide, sections 3, 9 and 10)."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from tests.tidy.source import Finding
-from tests.tidy.source import Source
-from tests.tidy.source import comments
-from typing import TypeGuard
 import ast
 import re
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
+from tests.tidy.source import Finding, Source, comments
 
 __all__ = [
     "docstrings",

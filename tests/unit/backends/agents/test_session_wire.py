@@ -1,29 +1,27 @@
 """The agent itself, in a process of its own: it takes our questions, and we its answers."""
 
-from collections.abc import Iterator
-from msgspec import structs
-from pathlib import Path
-from shunter.backends.live import Answer
-from shunter.backends.live import ClaimRefused
-from shunter.backends.live import Claimed
-from shunter.backends.live import Failed
-from shunter.backends.live import Greeting
-from shunter.backends.live import Known
-from shunter.backends.live import Sample
-from shunter.backends.live import messages
-from shunter.backends.node import PROTOCOL
-from shunter.backends.node import TOLD_OF_JOB
-from shunter.backends.node import pids_of
-from shunter.backends.node import processes
-from shunter.backends.node import uptime_ns
-from tests.faults.supervised import wait_for
-from tests.unit.backends.agents.test_zip_application import PYTHONS
-from tests.unit.backends.agents.test_zip_application import application
-from typing import TypeVar
 import os
-import pytest
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
 
+import pytest
+from msgspec import structs
+
+from shunter.backends.live import (
+    Answer,
+    Claimed,
+    ClaimRefused,
+    Failed,
+    Greeting,
+    Known,
+    Sample,
+    messages,
+)
+from shunter.backends.node import PROTOCOL, TOLD_OF_JOB, pids_of, processes, uptime_ns
+from tests.faults.supervised import wait_for
+from tests.unit.backends.agents.test_zip_application import PYTHONS, application
 
 pytestmark = pytest.mark.live
 

@@ -3,25 +3,10 @@
 They run on the oldest Python there is here, as they may on a host.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-from shunter.backends.node import hold
-from shunter.backends.node.host import DEPTH_MAX
-from shunter.backends.node.host import END
-from shunter.backends.node.host import ENTRIES_MAX
-from shunter.backends.node.host import PIECE
-from shunter.backends.node.host import file_trees
-from shunter.backends.node.host import packed
-from shunter.backends.node.host import path_in_record
-from shunter.backends.node.host import rows_of
-from tests.unit.backends.agents.test_zip_application import application
-from tests.unit.backends.agents.test_zip_application import old_python
-from typing import Any
 import hashlib
 import io
 import json
 import os
-import pytest
 import shutil
 import stat
 import subprocess
@@ -29,7 +14,24 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from shunter.backends.node import hold
+from shunter.backends.node.host import (
+    DEPTH_MAX,
+    END,
+    ENTRIES_MAX,
+    PIECE,
+    file_trees,
+    packed,
+    path_in_record,
+    rows_of,
+)
+from tests.unit.backends.agents.test_zip_application import application, old_python
 
 OLDEST = old_python() or sys.executable
 SECRET = b"the secret of root"
