@@ -15,8 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 import anyio
 
 from shunter import clock
-from shunter.backends.live import Wiring, wiring_in
-from shunter.backends.node import WITHDRAWN, WrongMessageError, claimed_by, get, put
+from shunter.backends.node import WITHDRAWN, Wiring, WrongMessageError, claimed_by, get, put
 from shunter.backends.node.host import NOTED
 from shunter.backends.slurm import GpuRequest, NetworkSwitch, Slurm, SlurmServer, SlurmSettings
 from shunter.config import (
@@ -417,7 +416,7 @@ def read_noted_wirings(
             continue
         try:
             record = get(f"{root}/nodes/{name}/{NOTED}")
-            told = None if record is None else wiring_in(record)
+            told = None if record is None else Wiring.decoded(record)
         except WrongMessageError as error:
             told = Wiring(cause=f"what a pilot has noted cannot be read: {error}")
         except OSError as error:

@@ -366,7 +366,7 @@ def test_ranks_leave_together(machine: Machine) -> None:
     for rank in range(3):
         machine.said("up", rank=rank)
     machine.sends("suspend", mode="cooperative")
-    assert machine.status()["codes"] == [75, 75, 75]
+    assert machine.status()["codes"] == (75, 75, 75)
 
 
 def is_held(pid: int) -> bool:
@@ -393,7 +393,7 @@ def test_rank_of_a_gang_runs_only_once_all_servers_have_started(machine: Machine
     for rank in range(2):
         machine.said("up", rank=rank)
     machine.sends("suspend", mode="cooperative")
-    assert machine.status()["codes"] == [75, 75]
+    assert machine.status()["codes"] == (75, 75)
 
 
 @pytest.mark.parametrize("do", ["suspend", "terminate"])
@@ -404,7 +404,7 @@ def test_rank_that_never_ran_its_program_leaves_without_it(machine: Machine, do:
     machine.starts(order)
     machine.sends(do, mode="cooperative")
     status = machine.status()
-    assert (status["codes"], status["suspended"]) == ([143, 143], do == "suspend")
+    assert (status["codes"], status["suspended"]) == ((143, 143), do == "suspend")
     assert [(machine.folder() / f"stdout.{rank}").read_text() for rank in range(2)] == ["", ""]
 
 
@@ -412,7 +412,7 @@ def test_failure_of_one_rank_ends_the_gang(machine: Machine) -> None:
     program = f"import os\nif os.environ['RANK'] == '1': raise SystemExit(4)\n{SLEEPS}"
     machine.starts(machine.order(program, ranks=2))
     status = machine.status()
-    assert (status["code"], status["codes"]) == (4, [128 + signal.SIGTERM, 4])
+    assert (status["code"], status["codes"]) == (4, (128 + signal.SIGTERM, 4))
 
 
 @pytest.mark.parametrize("rank_first", [False, True], ids=["supervisor-first", "rank-first"])

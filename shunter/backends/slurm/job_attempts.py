@@ -13,12 +13,13 @@ from itertools import groupby
 from operator import attrgetter
 
 from shunter import clock
-from shunter.backends.live import Order
 from shunter.backends.node import (
     BEGUN,
     WITHDRAWN,
+    Command,
+    Known,
     Notes,
-    Probe,
+    Order,
     Started,
     State,
     Status,
@@ -365,7 +366,7 @@ class JobAttempt(Watched):
             or self.is_missed()
         )
 
-    def look(self) -> tuple[Probe, bool]:
+    def look(self) -> tuple[Known, bool]:
         """Return its state; nothing of it is left to be swept."""
         self.note_seen()
         self._stood = self._stands()
@@ -375,25 +376,27 @@ class JobAttempt(Watched):
         if state != "ended":
             status = None
         self.told = (state, self.started is None)
-        known: Probe = {
-            "folder": self.folder,
-            "state": state,
-            "started": self._localised(self.started),
-            "status": status if status is None else self._dated(status),
-            "cause": cause,
-        }
+        known = Known(
+            job=self.key[0],
+            attempt=self.key[1],
+            folder=self.folder,
+            state=state,
+            started=self._localised(self.started),
+            status=status if status is None else self._dated(status),
+            cause=cause,
+        )
         return known, True
 
     def journal(self, *, with_notes: bool) -> Notes:
         """Return a piece of what its journal says that was not read."""
         found = super().journal(with_notes=with_notes)
-        for note in found["notes"]:
-            if note["what"] in ("stopped", "continued"):
-                self.is_stopped = note["what"] == "stopped"
-            note["at_ns"] += self._ahead_ns or 0
+        for note in found.notes:
+            if note.what in ("stopped", "continued"):
+                self.is_stopped = note.what == "stopped"
+            note.at_ns += self._ahead_ns or 0
         return found
 
-    def send(self, order: Mapping[str, object]) -> bool:
+    def send(self, order: Command) -> bool:
         """Add an order for its supervisor, which takes it when it looks."""
         add_command(self.folder, order)
         return True
@@ -437,7 +440,7 @@ class JobAttempt(Watched):
         What that is on another node its claim tells, which has the time of day as well: clocks of a
         cluster differ by little, for Slurm itself takes no message that is minutes old or early.
         """
-        if started is None or started["boot"] == boot_id():
+        if started is None or started.boot == boot_id():
             return started
         begun = begun_at(self.folder) if self._ahead_ns is None else None
         if begun is not None:
@@ -445,17 +448,16 @@ class JobAttempt(Watched):
             self._ahead_ns = clock.monotonic_ns() - (clock.wall_ns() - wall_ns) - at_ns
         if self._ahead_ns is None:
             return started
-        at_ns = started["started_ns"] + self._ahead_ns
-        return {**started, "boot": boot_id(), "started_ns": at_ns}
+        at_ns = started.started_ns + self._ahead_ns
+        return started.replaced(boot=boot_id(), started_ns=at_ns)
 
     def _dated(self, status: Status) -> Status:
         """Return the record of an end with its instants on our monotonic clock."""
-        ahead_ns, saved_ns = self._ahead_ns or 0, status["saved_ns"]
-        return {
-            **status,
-            "ended_ns": status["ended_ns"] + ahead_ns,
-            "saved_ns": saved_ns if saved_ns is None else saved_ns + ahead_ns,
-        }
+        ahead_ns, saved_ns = self._ahead_ns or 0, status.saved_ns
+        return status.replaced(
+            ended_ns=status.ended_ns + ahead_ns,
+            saved_ns=saved_ns if saved_ns is None else saved_ns + ahead_ns,
+        )
 
     def _read_started(self) -> bool:
         """Say whether it has started; that is read once, and stays true."""
@@ -495,11 +497,11 @@ class JobAttempt(Watched):
         queue = self._queue()
         ended_as = "" if queue is None else queue.ended_as(self.key)
         limit_s = None if queue is None else queue.limit_s(self.key)
-        codes = status["codes"] or ()
+        codes = status.codes or ()
         may_be_cut_off = len(codes) > 1 and 0 in codes
         if ended_as in MAY_LIVE_ON:
             return "lost" if may_be_cut_off else "ended", end_in_words(ended_as)
-        signal, left_at_s = told_to_leave_by(self.folder) if status["suspended"] else ("", None)
+        signal, left_at_s = told_to_leave_by(self.folder) if status.suspended else ("", None)
         if not signal:
             is_open = may_be_cut_off and not ended_as
             return "running" if is_open and not self._has_settled() else "ended", ""

@@ -17,22 +17,20 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import anyio
-import msgspec
 from anyio import TASK_STATUS_IGNORED, to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from shunter import clock
-from shunter.backends.live import Order
 from shunter.backends.node import (
     OUTPUT,
     PROTOCOL,
     READ_BYTES_MAX,
     TOLD_OF_JOB,
-    UNREAD,
-    Answer,
-    Found,
+    Command,
     Known,
+    Order,
     Reports,
+    WrongMessageError,
     a_job,
     boot_id,
     checked,
@@ -238,6 +236,7 @@ class Submissions:
 # at a time.
 
 Question = Mapping[str, Any]
+Answer = Mapping[str, object]
 
 
 class JobRecords:
@@ -324,8 +323,8 @@ class JobRecords:
         """Return what was asked for; None if it is gone."""
         found = get(f"{folder_of(self.root, *key)}/order")
         try:
-            return None if found is None else msgspec.convert(found, Order)
-        except msgspec.ValidationError:
+            return None if found is None else Order.decoded(found)
+        except WrongMessageError:
             return None
 
     def withdraw(self, key: Key, cause: str) -> bool:
@@ -363,7 +362,7 @@ class JobRecords:
             return True
         if key not in self._fenced and status_in(attempt.folder) is None:
             own_folder(attempt.folder)
-            attempt.send({"do": do, "term": self._term})
+            attempt.send(Command(do=do, term=self._term))
             self._fenced |= {key} if do == "fence" else set()  # said once, it is not unsaid
         return False
 
@@ -412,7 +411,7 @@ class JobRecords:
             keys = {(name, attempt) for name, attempt in wanted} | alive
         else:
             keys = set(self._all())
-        return {"attempts": [{**each, **UNREAD} for each in map(self._found, sorted(keys))]}
+        return {"attempts": [self._found(key) for key in sorted(keys)]}
 
     def read(self, question: Question) -> Answer:
         """Return a piece of what a rank printed, and how much there is."""
@@ -433,11 +432,11 @@ class JobRecords:
             if attempt is not None and checked(path.parent.name, a_job) is not None:
                 yield path.parent.name, attempt
 
-    def _found(self, key: Key) -> Found:
+    def _found(self, key: Key) -> Known:
         found, _ = self._attempt_in(folder_of(self.root, *key)).look()
         if not self.is_begun(key):
-            found["state"] = "absent"
-        return {"job": key[0], "attempt": key[1], **found}
+            found.state = "absent"
+        return found
 
     def _attempt_in(self, folder: str) -> JobAttempt:
         job, _, attempt = folder.removeprefix(f"{self.root}/jobs/").partition("/")
@@ -562,7 +561,7 @@ class JobSession:
             cause = await self._in_thread(partial(self._records.prepare, told))
             if cause:
                 return {"answer": "refused", "cause": cause}
-            order = msgspec.convert(told, Order)
+            order = Order.decoded(told)
             refusal = await self._submitted(order)
             if refusal:
                 return {"answer": "refused", "cause": refusal}
@@ -612,17 +611,17 @@ class JobSession:
         job, last = question["job"], question["attempt"]
         fenced = await self._in_thread(partial(self._records.fence, job, last))
         for known in fenced:
-            if known["state"] not in OVER:
-                self._end((job, known["attempt"]), has_begun=known["state"] != "absent")
-        return {"fenced": [known for known in fenced if known["attempt"] == last]}
+            if known.state not in OVER:
+                self._end((job, known.attempt), has_begun=known.state != "absent")
+        return {"fenced": [known for known in fenced if known.attempt == last]}
 
     async def set_aside(self, question: Question) -> Answer:
         """End an attempt of which nothing is told; say whether it is over."""
         key = question["job"], question["attempt"]
         await self._in_thread(partial(self._records.order, key, "fence"))
         known = await self._in_thread(partial(self._records.known, key))
-        is_over = known["state"] in (*OVER, "absent")
-        if known["state"] not in OVER:
+        is_over = known.state in (*OVER, "absent")
+        if known.state not in OVER:
             self._end(key, has_begun=not is_over)
         return {"is_over": is_over}
 

@@ -1,27 +1,34 @@
 """The agent itself, in a process of its own: it takes our questions, and we its answers."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
-
-import pytest
-from msgspec import structs
-
-from shunter.backends.live import (
-    Answer,
-    Claimed,
-    ClaimRefused,
-    Failed,
-    Greeting,
-    Known,
-    Sample,
-    messages,
-)
-from shunter.backends.node import PROTOCOL, TOLD_OF_JOB, pids_of, processes, uptime_ns
+from shunter.backends.live import decode_answer
+from shunter.backends.live import decode_greeting
+from shunter.backends.live import decode_line
+from shunter.backends.live import decode_news
+from shunter.backends.live import decode_number
+from shunter.backends.live import encode_question
+from shunter.backends.node import Answer
+from shunter.backends.node import ClaimRefused
+from shunter.backends.node import Claimed
+from shunter.backends.node import Failed
+from shunter.backends.node import Greeting
+from shunter.backends.node import Known
+from shunter.backends.node import PROTOCOL
+from shunter.backends.node import Sample
+from shunter.backends.node import TOLD_OF_JOB
+from shunter.backends.node import messages
+from shunter.backends.node import pids_of
+from shunter.backends.node import processes
+from shunter.backends.node import uptime_ns
 from tests.faults.supervised import wait_for
-from tests.unit.backends.agents.test_zip_application import PYTHONS, application
+from tests.unit.backends.agents.test_zip_application import PYTHONS
+from tests.unit.backends.agents.test_zip_application import application
+from typing import TypeVar
+import os
+import pytest
+import subprocess
+
 
 pytestmark = pytest.mark.live
 
@@ -42,7 +49,7 @@ class Agent:
         self._number = 0
         self.news: list[Known] = []
         assert self._line() == b"\n"
-        self.greeting: Greeting = messages.decode_greeting(self._line().partition(b" ")[2])
+        self.greeting: Greeting = decode_greeting(self._line().partition(b" ")[2])
 
     def ask(self, question: messages.Question[A]) -> A:
         found = self.ask_all(question)
@@ -53,15 +60,15 @@ class Agent:
         """Ask; return the answer, be it that it could not be done."""
         self._number += 1
         assert self._process.stdin is not None
-        self._process.stdin.write(messages.encode_question(self._number, question))
+        self._process.stdin.write(encode_question(self._number, question))
         self._process.stdin.flush()
         while True:
-            line = self._line()
-            number = messages.decode_number(line)
+            told = decode_line(self._line())
+            number = decode_number(told)
             if number is not None:
                 assert number == self._number
-                return messages.decode_answer(type(question), line)
-            self.news += messages.decode_news(line)
+                return decode_answer(type(question), told)
+            self.news += decode_news(told)
 
     def close(self) -> None:
         self._process.communicate(timeout=LATE_S)
@@ -192,16 +199,16 @@ def test_job_is_started_looked_at_read_and_suspended(agent: Agent) -> None:
 
 def test_job_is_held_to_its_shares_and_to_others_and_what_holds_now_is_told(agent: Agent) -> None:
     """By whatever this machine has: of a quota the parts of a CPU hold, else whole ones."""
-    claimed = agent.ask(structs.replace(claim(), is_sized=True))
+    claimed = agent.ask(claim().replaced(is_limited=True))
     assert isinstance(claimed, Claimed)
     by_quota, memory_held = "quotas" in claimed.shares, "memory by" in claimed.shares
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     few = messages.Shares(cpus_milli=500, memory_mb=64, cpus=cpus)
-    sized = structs.replace(order(claimed.root, "j1", 1, JOB), shares=few, memory_mb=64)
+    sized = order(claimed.root, "j1", 1, JOB).replaced(shares=few, memory_mb=64)
     answer = agent.ask(messages.Start(order=sized, before_ns=uptime_ns() + 10**11))
     assert answer.answer == "started", answer.cause
     for cpus_milli, memory_mb in ((500, 64), (800, 128), (800, 128)):
-        shares = structs.replace(few, cpus_milli=cpus_milli, memory_mb=memory_mb)
+        shares = few.replaced(cpus_milli=cpus_milli, memory_mb=memory_mb)
         now = agent.ask(messages.Reshape(job="j1", attempt=1, shares=shares))
         assert now.cause == ""
         assert now.cpus_milli == (cpus_milli if by_quota else 1000)

@@ -1,23 +1,31 @@
 """The agent as one file: the same bytes each time, and it works on a bare, old Python."""
 
+from functools import cache
+from importlib.util import MAGIC_NUMBER
+from importlib.util import source_hash
+from pathlib import Path
+from shunter.backends.live import NODE
+from shunter.backends.live import NOT_PACKED
+from shunter.backends.live import digest
+from shunter.backends.live import zip_application
+from shunter.backends.node import Command
+from shunter.backends.node import FOLDER
+from shunter.backends.node import VERBS
+from shunter.backends.node import attempts
+from shunter.backends.node import folder_of
+from shunter.backends.node import read_journal
+from tests.faults.supervised import wait_for
+from typing import Any
 import io
 import json
 import marshal
 import os
+import pytest
 import shutil
 import subprocess
 import sys
 import zipfile
-from functools import cache
-from importlib.util import MAGIC_NUMBER, source_hash
-from pathlib import Path
-from typing import Any
 
-import pytest
-
-from shunter.backends.live import NODE, NOT_PACKED, digest, zip_application
-from shunter.backends.node import FOLDER, VERBS
-from tests.faults.supervised import wait_for
 
 PATIENCE_S = 20.0
 
@@ -162,13 +170,13 @@ def test_older_python_says_that_it_is_too_old(tmp_path: Path, version: str) -> N
 @pytest.mark.live
 @pytest.mark.parametrize("python", PYTHONS)
 def test_file_alone_runs_an_attempt(tmp_path: Path, python: str) -> None:
-    """Goal: the file alone is enough. Method: away from the package, with -I -S, every verb."""
+    """Goal: the file alone is enough. Method: it starts one away from the package, with -I -S."""
     file, root = tmp_path / "agent.pyz", str(tmp_path / "root")
     file.write_bytes(application())
 
-    def ask(verb: str, *arguments: str, order: object = None) -> dict[str, Any]:
+    def starts(order: object) -> dict[str, Any]:
         ran = subprocess.run(
-            [python, "-I", "-S", str(file), verb, root, *arguments],
+            [python, "-I", "-S", str(file), "start", root],
             input=json.dumps(order),
             capture_output=True,
             text=True,
@@ -192,16 +200,18 @@ def test_file_alone_runs_an_attempt(tmp_path: Path, python: str) -> None:
         "grace_s": 1,
         "heartbeat": None,
     }
-    assert ask("term", "3") == {"term": 3}
-    assert ask("probe", "j0", "1")["state"] == "absent"
-    assert ask("start", order=order) == {"answer": "started"}
-    assert ask("start", order=order) == {"answer": "known"}
-    assert ask("probe", "j0", "1")["state"] == "running"
-    assert ask("send", "j0", "1", order={"do": "suspend", "term": 3}) == {"taken": True}
-    wait_for(lambda: ask("probe", "j0", "1")["state"] == "ended", "its end")
-    (known,) = ask("inventory")["attempts"]
-    assert known["status"]["suspended"]
-    assert [note["what"] for note in known["notes"]] == ["requested"]
-    assert ask("fence", "j0", "2") == {"attempt": 2}
-    assert ask("start", order={**order, "attempt": 2})["answer"] == "refused"
-    assert ask("sweep", "j0", "1") == {"left": 0}
+    folder = folder_of(root, "j0", 1)
+    assert attempts.raise_term(root, 3) == 3
+    assert attempts.probe(folder).state == "absent"
+    assert starts(order) == {"answer": "started"}
+    assert starts(order) == {"answer": "known"}
+    assert attempts.probe(folder).state == "running"
+    assert attempts.send(folder, Command(do="suspend", term=3))
+    wait_for(lambda: attempts.probe(folder).state == "ended", "its end")
+    (known,) = attempts.inventory(root)
+    assert known.status is not None
+    assert known.status.suspended
+    assert [note.what for note in read_journal(folder).notes] == ["requested"]
+    assert attempts.raise_fence(root, "j0", 2) == 2
+    assert starts({**order, "attempt": 2})["answer"] == "refused"
+    assert attempts.sweep(folder) == 0

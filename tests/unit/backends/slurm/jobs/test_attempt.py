@@ -59,11 +59,11 @@ class Case:
 
     @property
     def state(self) -> str:
-        return self.attempt.look()[0]["state"]
+        return self.attempt.look()[0].state
 
     @property
     def cause(self) -> str:
-        return self.attempt.look()[0]["cause"]
+        return self.attempt.look()[0].cause
 
     def begins(self) -> None:
         assert take_claim(str(self.folder), BEGUN)
@@ -325,7 +325,7 @@ def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> Non
     assert take_claim(str(folder), BEGUN)
     assert not records.withdraw(KEY, "Slurm refuses the job")
     assert sorted(path.name for path in folder.iterdir()) == ["claim"]
-    assert records.of(KEY).look()[0]["state"] == "starting"
+    assert records.of(KEY).look()[0].state == "starting"
 
 
 def test_fence_is_said_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
