@@ -1,34 +1,38 @@
 """The agent itself, in a process of its own: it takes our questions, and we its answers."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from shunter.backends.live import decode_answer
-from shunter.backends.live import decode_greeting
-from shunter.backends.live import decode_line
-from shunter.backends.live import decode_news
-from shunter.backends.live import decode_number
-from shunter.backends.live import encode_question
-from shunter.backends.node import Answer
-from shunter.backends.node import ClaimRefused
-from shunter.backends.node import Claimed
-from shunter.backends.node import Failed
-from shunter.backends.node import Greeting
-from shunter.backends.node import Known
-from shunter.backends.node import PROTOCOL
-from shunter.backends.node import Sample
-from shunter.backends.node import TOLD_OF_JOB
-from shunter.backends.node import messages
-from shunter.backends.node import pids_of
-from shunter.backends.node import processes
-from shunter.backends.node import uptime_ns
-from tests.faults.supervised import wait_for
-from tests.unit.backends.agents.test_zip_application import PYTHONS
-from tests.unit.backends.agents.test_zip_application import application
 from typing import TypeVar
-import os
-import pytest
-import subprocess
 
+import pytest
+
+from shunter.backends.live import (
+    decode_answer,
+    decode_greeting,
+    decode_line,
+    decode_news,
+    decode_number,
+    encode_question,
+)
+from shunter.backends.node import (
+    PROTOCOL,
+    TOLD_OF_JOB,
+    Answer,
+    Claimed,
+    ClaimRefused,
+    Failed,
+    Greeting,
+    Known,
+    Sample,
+    messages,
+    pids_of,
+    processes,
+    uptime_ns,
+)
+from tests.faults.supervised import wait_for
+from tests.unit.backends.agents.test_zip_application import PYTHONS, application
 
 pytestmark = pytest.mark.live
 

@@ -1,31 +1,23 @@
 """The agent as one file: the same bytes each time, and it works on a bare, old Python."""
 
-from functools import cache
-from importlib.util import MAGIC_NUMBER
-from importlib.util import source_hash
-from pathlib import Path
-from shunter.backends.live import NODE
-from shunter.backends.live import NOT_PACKED
-from shunter.backends.live import digest
-from shunter.backends.live import zip_application
-from shunter.backends.node import Command
-from shunter.backends.node import FOLDER
-from shunter.backends.node import VERBS
-from shunter.backends.node import attempts
-from shunter.backends.node import folder_of
-from shunter.backends.node import read_journal
-from tests.faults.supervised import wait_for
-from typing import Any
 import io
 import json
 import marshal
 import os
-import pytest
 import shutil
 import subprocess
 import sys
 import zipfile
+from functools import cache
+from importlib.util import MAGIC_NUMBER, source_hash
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from shunter.backends.live import NODE, NOT_PACKED, digest, zip_application
+from shunter.backends.node import FOLDER, VERBS, Command, attempts, folder_of, read_journal
+from tests.faults.supervised import wait_for
 
 PATIENCE_S = 20.0
 

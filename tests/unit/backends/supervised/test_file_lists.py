@@ -1,27 +1,30 @@
 """One tree of files from those of a gang's hosts, in lists that no memory holds."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from shunter.backends.live import ENTRIES_OF_ALL_MAX
-from shunter.backends.live import FileLists
-from shunter.backends.live import ListedEntry
-from shunter.backends.live import TooManyEntriesError
-from shunter.backends.live import checkpoint_lists
-from shunter.backends.live import listed_entry
-from shunter.backends.live import path_of
-from shunter.backends.node.host import ENTRIES_MAX
-from shunter.backends.node.host import Kind
-from shunter.backends.node.host import PATH_BYTES_MAX
-from shunter.backends.node.host import file_trees
-from shunter.backends.node.host import listings
-from shunter.backends.node.host import pieces
-from shunter.errors import BackendError
-from shunter.events import NodeName
-from typing import NamedTuple
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
 import pytest
 
+from shunter.backends.live import (
+    ENTRIES_OF_ALL_MAX,
+    FileLists,
+    ListedEntry,
+    TooManyEntriesError,
+    checkpoint_lists,
+    listed_entry,
+    path_of,
+)
+from shunter.backends.node.host import (
+    ENTRIES_MAX,
+    PATH_BYTES_MAX,
+    Kind,
+    file_trees,
+    listings,
+    pieces,
+)
+from shunter.errors import BackendError
+from shunter.events import NodeName
 
 N0, N1, N2 = NodeName("n0"), NodeName("n1"), NodeName("n2")
 
