@@ -3,41 +3,42 @@
 All but Slurm is what the daemon runs: fleet, decisions, certificates, listener.
 """
 
-from anyio.streams.tls import TLSStream
-from collections.abc import Callable
-from collections.abc import Sequence
+import pwd
+import time
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
+
+import anyio
+import pytest
+from anyio.streams.tls import TLSStream
+
 from shunter import clock
 from shunter.backends.node import PILOT_VERSION
-from shunter.backends.slurm import AllocationLimits
-from shunter.backends.slurm import ClusterAuthority
-from shunter.backends.slurm import GpuRequest
-from shunter.backends.slurm import JobsOn
-from shunter.backends.slurm import ListenerSettings
-from shunter.backends.slurm import NodeService
-from shunter.backends.slurm import PilotFleet
-from shunter.backends.slurm import PilotHello
-from shunter.backends.slurm import PilotListener
-from shunter.backends.slurm import PilotStream
-from shunter.backends.slurm import PilotTransport
-from shunter.backends.slurm import QueuedJob
-from shunter.backends.slurm import SETTLED_S
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm import SlurmServer
-from shunter.backends.slurm import SlurmSettings
-from shunter.backends.slurm import SubmitRefusals
-from shunter.backends.slurm import name_in
-from shunter.errors import SlurmRefusedError
-from shunter.errors import SlurmUnknownError
+from shunter.backends.slurm import (
+    SETTLED_S,
+    AllocationLimits,
+    ClusterAuthority,
+    GpuRequest,
+    JobsOn,
+    ListenerSettings,
+    NodeService,
+    PilotFleet,
+    PilotHello,
+    PilotListener,
+    PilotStream,
+    PilotTransport,
+    QueuedJob,
+    Slurm,
+    SlurmServer,
+    SlurmSettings,
+    SubmitRefusals,
+    name_in,
+)
+from shunter.errors import SlurmRefusedError, SlurmUnknownError
 from shunter.events import NodeName
 from tests.doubles.virtual_clock import VirtualClock
-from typing import cast
-import anyio
-import pwd
-import pytest
-import time
-
 
 USER = "ana"
 DAY_S, HOUR_S = 86_400.0, 3600.0
