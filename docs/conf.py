@@ -11,6 +11,8 @@ extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist", "tasklist"]
 # Headings can be linked to as page.md#heading; a link to none is a warning, hence an error.
 myst_heading_anchors = 3
+# Records of older decisions; decisions/README.md says on which page each of them holds now.
+exclude_patterns = ["decisions/archive"]
 # Each section's index lists the pages of its folder by itself: a new page needs no entry anywhere.
 
 html_theme = "furo"

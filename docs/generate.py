@@ -14,10 +14,13 @@ from typer import Context
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from shunter.cli import app
+from shunter.cli import HEADINGS, app
+from shunter.client import HEADINGS as OPTION_HEADINGS
 from shunter.config import json_schema
+from shunter.policies import FAMILIES
 
 WHOLE_LESS_THAN = 2**31
+HELP_MOST = 200
 FOLDER = Path(__file__).resolve().parent / "reference"
 
 CONFIG_HEAD = """\
@@ -32,11 +35,11 @@ Values are merged, the later the stronger: defaults, the file, the environment (
 (`--set policy.name=las`, `--set cluster.nodes.0.gpus=8`). A value given there is read as TOML, else
 as text. `shunter config show FILE --origin` says where each value came from. A trace named later
 takes the place of `[workload.generate]`, and the other way round; so do a cluster file and
-`[[cluster.nodes]]`. What is recorded of a cluster file are its servers, as if they stood in tables.
+`[[cluster.nodes]]`. Of a cluster file its servers are recorded, as if they were tables of the file.
 
 Paths in the file are relative to the file; in the environment and on the command line they are
 relative to the working directory. A *duration* is a number of seconds or a text such as `"90s"`,
-`"5m"`, `"1h30m"`, `"2d"`. Where no upper bound is told, a whole number is
+`"5m"`, `"1h30m"`, `"2d"`. Where no upper bound is given, a whole number is
 less than 2,147,483,648.
 
 This page is made from the models by `docs/generate.py`.
@@ -46,41 +49,94 @@ CLI_HEAD = """\
 
 Data goes to stdout, everything else (faults of a trace, progress, errors) to stderr. `--json`
 prints one document and nothing else. `NO_COLOR` or `--no-color` turns colour off. What each exit
-code means stands in [exit codes](exit-codes.md).
+code means is in [exit codes](exit-codes.md).
 
 This page is made from the commands by `docs/generate.py`.
 """
 
 
+FIRST_KEYS = (
+    *("cluster.nodes[].name", "cluster.nodes[].gpus", "cluster.nodes[].type"),
+    *("cluster.nodes[].cpus", "cluster.nodes[].memory_gb", "policy.name", "policy.placement"),
+    *("queues.NAME.quota_gpus", "backend.kind", "server.listen", "log.url", "workload.trace"),
+)
+"""The keys that most people need: servers, who decides, quotas, where jobs run and events go."""
+
+
 def config_page() -> str:
     """Return the page on config files, made from the JSON schema."""
     schema = json_schema()
-    parts = [CONFIG_HEAD, *_tables(schema, schema["$defs"], "")]
+    tables = dict(_tables(schema, schema["$defs"], ""))
+    parts = [CONFIG_HEAD, *_first_keys(tables), *_families()]
+    for path, table in tables.items():
+        parts += _section(path, *table)
     return "\n".join(parts)
 
 
 def cli_page() -> str:
     """Return the page on commands, made from the commands."""
-    return "\n".join([CLI_HEAD, *_commands(get_command(app), "shunter")])
+    command = get_command(app)
+    return "\n".join([CLI_HEAD, *_overview(command), *_commands(command, "shunter")])
 
 
-def _tables(table: dict[str, Any], models: dict[str, Any], path: str) -> Iterator[str]:
-    """Yield a section for each table below one, and before them the section of its own keys."""
-    rows, inner = [], []
+def _first_keys(tables: dict[str, tuple[str, dict[str, str]]]) -> Iterator[str]:
+    """Yield the section of the keys that most people need."""
+    yield "## The twelve keys that most people need\n"
+    yield "All others have defaults that go with these.\n"
+    yield "| key | type | default | meaning |\n|---|---|---|---|"
+    for path in FIRST_KEYS:
+        table, _, key = path.rpartition(".")
+        yield tables[table][1][key].replace(f"`{key}`", f"`{path}`", 1)
+    yield ""
+
+
+def _families() -> Iterator[str]:
+    """Yield the section of the policies that `policy.name` may name."""
+    yield "## Which policy to name\n"
+    yield (
+        "`shunter policy list` says what each of them does, and [Policies](policies.md) how they "
+        "differ.\n"
+    )
+    yield "| family | when to use it | `policy.name` |\n|---|---|---|"
+    for family in FAMILIES:
+        names = ", ".join(f"`{name}`" for name in family.policies)
+        yield f"| {family.name} | {family.when} | {names} |"
+    yield ""
+
+
+def _overview(command: Any) -> Iterator[str]:
+    """Yield the commands below their headings, as `shunter --help` lists them."""
+    for heading, names in HEADINGS.items():
+        yield f"| {heading} | |\n|---|---|"
+        for name in names:
+            found = command.get_command(Context(command), name)
+            yield f"| `{name}` | {found.get_short_help_str(HELP_MOST)} |"
+        yield ""
+
+
+def _tables(
+    table: dict[str, Any], models: dict[str, Any], path: str
+) -> Iterator[tuple[str, tuple[str, dict[str, str]]]]:
+    """Yield each table with a key of its own: its path, description, and a row for each key."""
+    rows, inner = {}, []
     for key, field in table["properties"].items():
         model, name = _model_of(field, models, f"{path}.{key}" if path else key)
         if model is None:
-            rows.append(_row(key, field, key in table.get("required", ())))
+            rows[key] = _row(key, field, key in table.get("required", ()))
         else:
             inner.append((model, name))
     if rows:
-        yield f"## {_heading(path)}\n"
-        if path:
-            yield f"{table.get('description', '')}\n"
-        yield "| key | type | default | meaning |\n|---|---|---|---|"
-        yield "\n".join(rows) + "\n"
+        yield path, (table.get("description", ""), rows)
     for model, name in inner:
         yield from _tables(model, models, name)
+
+
+def _section(path: str, description: str, rows: dict[str, str]) -> Iterator[str]:
+    yield f"## {_heading(path)}\n"
+    if path:
+        yield f"{description}\n"
+    yield "| key | type | default | meaning |\n|---|---|---|---|"
+    yield "\n".join(rows.values()) + "\n"
 
 
 def _heading(path: str) -> str:
@@ -172,7 +228,9 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield from _command(command, name)
     context = Context(command)
     for part in command.list_commands(context):
-        yield from _commands(command.get_command(context, part), f"{name} {part}")
+        found = command.get_command(context, part)
+        if not found.hidden:
+            yield from _commands(found, f"{name} {part}")
 
 
 def _command(command: Any, name: str) -> Iterator[str]:
@@ -183,9 +241,18 @@ def _command(command: Any, name: str) -> Iterator[str]:
     shown = " ".join(_argument(param) for param in arguments)
     yield f"```\n{name} [OPTIONS] {shown}".rstrip() + "\n```\n"
     options = [param for param in command.params if param.param_type_name == "option"]
-    if rows := [_option(param) for param in options if not param.hidden]:
-        yield "| option | meaning |\n|---|---|"
-        yield "\n".join(rows) + "\n"
+    rows: dict[str, list[str]] = {}
+    for param in options:
+        if not param.hidden:
+            rows.setdefault(param.rich_help_panel or [*OPTION_HEADINGS][-1], []).append(
+                _option(param)
+            )
+    is_grouped = len(rows) > 1
+    for heading in OPTION_HEADINGS:
+        if listed := rows.pop(heading, ()):
+            title = heading if is_grouped else "option"
+            yield f"| {title} | meaning |\n|---|---|"
+            yield "\n".join(listed) + "\n"
 
 
 def _argument(param: Any) -> str:

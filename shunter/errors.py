@@ -24,7 +24,7 @@
     │   └── LogVersionError       2  written by a newer Shunter
     └── ReplayDivergenceError     6  the same inputs led to another decision
 
-The number is `exit_code`; only `shunter.cli` turns it into the status of a process. Messages say
+The number is `exit_code`; only `shunter.cli` makes it the status of a process. Messages say
 what, which id, what was expected and what to do; lower case, no full stop. Every class survives
 pickling with its fields, because `compare` runs simulations in other processes.
 """

@@ -14,7 +14,7 @@ six processes would read 9,000 tests otherwise, to run 1,200. Paths in the optio
 are.
 
 With --alone one or two tests that failed beside others run once more with the machine to
-themselves: what fails again has failed, and what passes is named (docs/decisions/0050).
+themselves: what fails again has failed, and what passes is named (docs/decisions/simulation.md).
 """
 
 import os

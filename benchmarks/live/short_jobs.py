@@ -20,7 +20,7 @@ import anyio
 from benchmarks.live.jobs import machine
 from benchmarks.live.sites import WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
-from shunter.backends.node.records import get
+from shunter.backends.node import get
 from shunter.daemon import Site, Submission
 from shunter.events import AttemptStarted, JobFinished, JobSpec
 

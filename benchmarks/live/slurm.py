@@ -28,8 +28,7 @@ from anyio import to_thread
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
 from shunter.backends.live import Reading
-from shunter.backends.node.batch import BEGUN, take_claim
-from shunter.backends.node.records import folder_of, own_folder, put
+from shunter.backends.node import BEGUN, folder_of, own_folder, put, take_claim
 from shunter.backends.slurm import JobBackend, attempt_job_name
 from shunter.config import LoadedConfig, make_config
 from shunter.daemon import Site, Submission

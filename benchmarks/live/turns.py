@@ -23,10 +23,7 @@ from typing import Any
 
 import shunter
 from benchmarks.loop import loop_s
-from shunter.backends.node import attempts
-from shunter.backends.node.messages import read_journal
-from shunter.backends.node.records import folder_of
-from shunter.backends.node.supervision import start
+from shunter.backends.node import folder_of, raise_term, read_journal, remains, send, start
 
 BUDGET_SWITCH_MS = 20.0
 GPUS, JOBS = 4, 6
@@ -76,7 +73,7 @@ def order(root: str, job: str, mask: int, program: str, quantum_s: float) -> Any
 def running(root: str, program: str, quantum_s: float) -> Iterator[list[str]]:
     """Run the jobs below a folder, and end them."""
     jobs = [f"j{number}" for number in range(JOBS)]
-    attempts.raise_term(root, 1)
+    raise_term(root, 1)
     try:
         for number, job in enumerate(jobs):
             mask = 1 << number % GPUS
@@ -86,8 +83,8 @@ def running(root: str, program: str, quantum_s: float) -> Iterator[list[str]]:
         yield jobs
     finally:
         for job in jobs:
-            attempts.send(folder_of(root, job, 1), {"do": "fence", "term": 1})
-        while any(attempts.remains(folder_of(root, job, 1)) == "running" for job in jobs):
+            send(folder_of(root, job, 1), {"do": "fence", "term": 1})
+        while any(remains(folder_of(root, job, 1)) == "running" for job in jobs):
             time.sleep(0.05)
 
 

@@ -65,8 +65,8 @@ from .request_models import (
     ProposalBody as ProposalBody,
     SubmitBody as SubmitBody,
 )
-from .routes import ROUTES as ROUTES, V1 as V1, openapi_document as openapi_document
-from .routing import JSON as JSON, SSE as SSE, NoBody as NoBody, Route as Route
+from .routes import ROUTES as ROUTES, openapi_document as openapi_document
+from .routing import JSON as JSON, SSE as SSE, V1 as V1, NoBody as NoBody, Route as Route
 from .services import RateLimit as RateLimit, UserTurns as UserTurns
 from .serving import BriefHandler as BriefHandler, run_daemon as run_daemon
 from .sockets import Listening as Listening, listening_on as listening_on, take_lock as take_lock

@@ -8,11 +8,19 @@ from starlette.responses import Response
 
 from shunter import __version__
 from shunter.api.access import whole_number
+from shunter.api.answer_models import (
+    DaemonDocument,
+    DecisionDocument,
+    EventPage,
+    HealthDocument,
+    NodesDocument,
+    StateDocument,
+)
 from shunter.api.cluster_state import METRICS_MEDIA, nodes_of, server_state, state_document
 from shunter.api.event_stream import event_object
 from shunter.api.job_rows import Dated, with_dates
 from shunter.api.request_models import AtQuery, EventsQuery, StreamQuery
-from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
+from shunter.api.routing import JSON_LINES, SSE, V1, Call, NoBody, NoQuery, json_answer, route
 from shunter.ask import fact_in_words, is_part, place_of, seq_of, state_at
 from shunter.daemon import Planning, ServerMap
 from shunter.errors import NotFoundError, UnreachableError, UsageError
@@ -41,6 +49,14 @@ NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""
 
 
+@route(
+    "GET",
+    V1 + "/state",
+    "What is true, now or at a past point",
+    StateDocument,
+    query=AtQuery,
+    headers=(("If-None-Match", "the ETag of an answer; 304 if nothing has changed"),),
+)
 async def status_state(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with the whole state; its ETag is event number and digest."""
     services = call.services
@@ -63,6 +79,7 @@ async def status_state(call: Call[AtQuery, NoBody]) -> Response:
     return Response(body, headers=headers, media_type="application/json")
 
 
+@route("GET", V1 + "/nodes", "The servers", NodesDocument)
 async def status_nodes(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with all servers."""
     site, state = call.services.site, call.services.site.state
@@ -95,6 +112,7 @@ def _map_of(told: ServerMap | None) -> dict[str, object]:
     return {**by, "map_notes": list(told.notes), "sockets": sockets}
 
 
+@route("GET", V1 + "/daemon", "Who answers, and as whom", DaemonDocument)
 async def status_daemon(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with who this daemon is, and whom it takes the caller for."""
     services, site = call.services, call.services.site
@@ -119,17 +137,20 @@ async def status_daemon(call: Call[NoQuery, NoBody]) -> Response:
     )
 
 
+@route("GET", "/metrics", "For Prometheus", media=METRICS_MEDIA)
 async def status_metrics(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the page Prometheus reads."""
     page = call.services.metrics.page(call.services.stream.followers)
     return Response(page, headers={"Content-Type": METRICS_MEDIA})
 
 
+@route("GET", "/healthz", "It lives", HealthDocument, is_open=True)
 async def status_health(call: Call[NoQuery, NoBody]) -> Response:
     """Answer at all: the process lives."""
     return json_answer(_status("alive"))
 
 
+@route("GET", "/readyz", "It takes commands", HealthDocument, is_open=True)
 async def status_ready(call: Call[NoQuery, NoBody]) -> Response:
     """Answer whether the loop is at work, so that a command would be taken."""
     if not call.services.is_ready:
@@ -152,6 +173,7 @@ def _status(status: str) -> dict[str, object]:
     return {"schema_version": 1, "status": status}
 
 
+@route("GET", V1 + "/openapi.json", "This table, for programs", is_open=True)
 async def status_openapi(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the OpenAPI document of this API."""
     return Response(call.services.openapi(), media_type="application/json")
@@ -163,6 +185,7 @@ LOOKED_AT_MOST = 200_000
 """Events one answer looks through; where more may follow, `next` is less than `head`."""
 
 
+@route("GET", V1 + "/events", "Events by number", EventPage, query=EventsQuery)
 async def log_events(call: Call[EventsQuery, NoBody]) -> Response:
     """Answer with a page of events: one document, or a line for each."""
     query, dated = call.query, call.services.dated
@@ -202,6 +225,14 @@ async def _numbered(
         yield seq, event
 
 
+@route(
+    "GET",
+    V1 + "/stream",
+    "Events as they become durable",
+    query=StreamQuery,
+    media=SSE,
+    headers=(("Last-Event-ID", "the last event seen; the stream goes on after it"),),
+)
 async def log_stream(call: Call[StreamQuery, NoBody]) -> Response:
     """Answer with events as they become durable, from a number on."""
     query, services = call.query, call.services
@@ -209,6 +240,7 @@ async def log_stream(call: Call[StreamQuery, NoBody]) -> Response:
     return services.stream.answer(call.caller.user, after, _chosen(query))
 
 
+@route("GET", V1 + "/decisions/{seq}", "One decision", DecisionDocument)
 async def log_decision(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the decision an event belongs to."""
     services = call.services

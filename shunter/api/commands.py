@@ -5,7 +5,7 @@ Each order is answered once it is durable in the log and its effects are on thei
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -13,6 +13,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from shunter import clock
+from shunter.api.answer_models import (
+    ForecastDocument,
+    JobsToldDocument,
+    ProposalDocument,
+    StartsIfDocument,
+    SubmittedDocument,
+    ToldDocument,
+    ViewDocument,
+)
 from shunter.api.job_rows import BLOCKERS_MOST, told_of_servers, with_dates
 from shunter.api.jobs import ME, known, unmet
 from shunter.api.problems import problem_of
@@ -22,12 +31,13 @@ from shunter.api.request_models import (
     AtQuery,
     ForecastQuery,
     JobsBody,
+    Model,
     PriorityBody,
     ProposalBody,
     ResizeBody,
     SubmitBody,
 )
-from shunter.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.api.routing import GPU, JOB, NODE, V1, Call, NoBody, NoQuery, Route, json_answer, route
 from shunter.api.services import Services
 from shunter.ask import holding_back, place_of
 from shunter.ask.forks import StartsIf
@@ -56,10 +66,19 @@ from shunter.policy_process import DryRan
 
 KEY_MOST = 200
 SUBMITTED_TOGETHER = 100
-GPU_DIGITS_MOST = 6
 """Tasks of an array that are told to the scheduler in one go; a step takes them together."""
 
+GPU_DIGITS_MOST = 6
 
+
+@route(
+    "POST",
+    V1 + "/jobs",
+    "Submit a job or an array",
+    SubmittedDocument,
+    body=SubmitBody,
+    headers=(("Idempotency-Key", "submits once, however often it is sent"),),
+)
 async def commands_submit(call: Call[NoQuery, SubmitBody]) -> Response:
     """Submit a job or each task of an array; once, however often a key is sent."""
     services, body, by = call.services, call.body, call.caller
@@ -78,73 +97,171 @@ async def commands_submit(call: Call[NoQuery, SubmitBody]) -> Response:
     return _submitted(call, await _submit_tasks(call, array_of(request, body.array)), note)
 
 
-async def commands_cancel(call: Call[NoQuery, NoBody]) -> Response:
-    """End a job, or keep it from starting."""
-    return await _about_job(call, Commands.cancel)
+# Orders, each a route.
+
+About = tuple[str, tuple[Any, ...]]
+"""What an order is about: its name, and the arguments of the command but for who gives it."""
 
 
-async def commands_cancel_jobs(call: Call[NoQuery, JobsBody]) -> Response:
-    """End jobs in one step, so that none of them gets the GPUs of another."""
-    return await _about_jobs(call, Commands.cancel)
+def of_job(call: Call[Any, Any]) -> About:
+    """Return the job in the path."""
+    job_id = JobId(call.path["job_id"])
+    return job_id, (job_id,)
 
 
-async def commands_suspend_jobs(call: Call[NoQuery, JobsBody]) -> Response:
-    """Suspend jobs in one step, so that none of them gets the GPUs of another."""
-    return await _about_jobs(call, Commands.suspend)
+def of_node(call: Call[Any, Any]) -> About:
+    """Return the server in the path."""
+    node = NodeName(call.path["node"])
+    return node, (node,)
 
 
-async def commands_suspend(call: Call[NoQuery, NoBody]) -> Response:
-    """Take a job off its GPUs once it has saved, and hold it until it is resumed."""
-    return await _about_job(call, Commands.suspend)
+def of_gpu(call: Call[Any, Any]) -> About:
+    """Return the GPU in the path."""
+    node, gpu = NodeName(call.path["node"]), call.path["gpu"]
+    if not (gpu.isascii() and gpu.isdecimal()) or len(gpu) > GPU_DIGITS_MOST:
+        raise NotFoundError(f"GPU {gpu!r} of node {node}: expected a number, such as 0")
+    return f"{node}[{gpu}]", (node, int(gpu))
 
 
-async def commands_resume(call: Call[NoQuery, NoBody]) -> Response:
-    """Let a held job start again."""
-    return await _about_job(call, Commands.resume)
+def order(
+    name: str,
+    path: str,
+    summary: str,
+    description: str,
+    command: Callable[..., Stamped],
+    about: Callable[[Call[Any, Any]], About] = of_job,
+    body: type[Model] = NoBody,
+) -> Route:
+    """Return the route of an order, which answers once that is durable.
+
+    Args:
+        name: of its operation.
+        path: where it is given.
+        summary: in few words.
+        description: what it does.
+        command: what makes it.
+        about: what it is about.
+        body: its fields are further arguments of the command.
+    """
+
+    async def handler(call: Call[Any, Any]) -> Response:
+        site = call.services.site
+        subject, arguments = about(call)
+        said = (getattr(call.body, field) for field in body.model_fields)
+        await site.tell(command(site.commands, *arguments, *said, call.caller))
+        return json_answer({"schema_version": 1, "subject": subject, "seq": site.committed})
+
+    return _named(name, description, Route("POST", path, handler, summary, ToldDocument, body=body))
 
 
-async def commands_discard_checkpoint(call: Call[NoQuery, NoBody]) -> Response:
-    """Let a job go on without what it saved on servers that do not answer."""
-    return await _about_job(call, Commands.discard_checkpoint)
+def order_of_jobs(
+    name: str, path: str, summary: str, description: str, command: Callable[..., Stamped]
+) -> Route:
+    """Return the route of an order to all jobs that may get it.
+
+    It answers why others may not.
+    """
+
+    async def handler(call: Call[NoQuery, JobsBody]) -> Response:
+        site, told, orders = call.services.site, list[str](), list[Stamped]()
+        refused: list[dict[str, object]] = []
+        for job_id in call.body.jobs:
+            try:
+                orders.append(command(site.commands, JobId(job_id), call.caller))
+            except ShunterError as error:
+                refused.append({"job": job_id, "problem": problem_of(error)})
+            else:
+                told.append(job_id)
+        await site.tell_all(orders)
+        return json_answer(
+            {"schema_version": 1, "jobs": told, "refused": refused, "seq": site.committed}
+        )
+
+    made = Route("POST", path, handler, summary, JobsToldDocument, body=JobsBody)
+    return _named(name, description, made)
 
 
-async def commands_set_aside(call: Call[NoQuery, NoBody]) -> Response:
-    """End a job's attempt, whatever its records say, and hold the job."""
-    return await _about_job(call, Commands.set_aside)
+def _named(name: str, description: str, made: Route) -> Route:
+    handler: Any = made.handler
+    handler.__name__, handler.__doc__ = f"commands_{name}", description
+    return made
 
 
-async def commands_priority(call: Call[NoQuery, PriorityBody]) -> Response:
-    """Give a job another priority."""
-    job_id, by = JobId(call.path["job_id"]), call.caller
-    commands = call.services.site.commands
-    return await _ordered(call, job_id, commands.set_priority(job_id, call.body.priority, by))
-
-
-async def commands_resize(call: Call[NoQuery, ResizeBody]) -> Response:
-    """Give an elastic job another number of GPUs; if it runs, it goes on with them."""
-    job_id, by = JobId(call.path["job_id"]), call.caller
-    commands = call.services.site.commands
-    return await _ordered(call, job_id, commands.resize(job_id, call.body.gpus, by))
-
-
-async def commands_drain(call: Call[NoQuery, NoBody]) -> Response:
-    """Start nothing new on a server."""
-    return await _about_node(call, Commands.drain)
-
-
-async def commands_restore(call: Call[NoQuery, NoBody]) -> Response:
-    """Put a drained server back to work."""
-    return await _about_node(call, Commands.restore)
-
-
-async def commands_quarantine(call: Call[NoQuery, NoBody]) -> Response:
-    """Start nothing new on one GPU of a server."""
-    return await _about_gpu(call, Commands.quarantine)
-
-
-async def commands_release_gpu(call: Call[NoQuery, NoBody]) -> Response:
-    """Put a quarantined GPU back to work."""
-    return await _about_gpu(call, Commands.release)
+cancel = order(
+    *("cancel", JOB + "/cancel", "End it"),
+    "End a job, or keep it from starting.",
+    Commands.cancel,
+)
+suspend = order(
+    *("suspend", JOB + "/suspend", "Save it, and hold it"),
+    "Take a job off its GPUs once it has saved, and hold it until it is resumed.",
+    Commands.suspend,
+)
+cancel_jobs = order_of_jobs(
+    *("cancel_jobs", V1 + "/jobs/cancel", "End some in one step"),
+    "End jobs in one step, so that none of them gets the GPUs of another.",
+    Commands.cancel,
+)
+suspend_jobs = order_of_jobs(
+    *("suspend_jobs", V1 + "/jobs/suspend", "Suspend some in one step"),
+    "Suspend jobs in one step, so that none of them gets the GPUs of another.",
+    Commands.suspend,
+)
+resume = order(
+    *("resume", JOB + "/resume", "Let it start again"),
+    "Let a held job start again.",
+    Commands.resume,
+)
+discard_checkpoint = order(
+    *(
+        "discard_checkpoint",
+        JOB + "/discard-checkpoint",
+        "Give up what it saved on servers that do not answer",
+    ),
+    "Let a job go on without what it saved on servers that do not answer.",
+    Commands.discard_checkpoint,
+)
+set_aside = order(
+    *("set_aside", JOB + "/set-aside", "End its attempt, whatever that tells, and hold it"),
+    "End a job's attempt, whatever its records say, and hold the job.",
+    Commands.set_aside,
+)
+priority = order(
+    *("priority", JOB + "/priority", "Change its priority"),
+    "Give a job another priority.",
+    Commands.set_priority,
+    body=PriorityBody,
+)
+resize = order(
+    *("resize", JOB + "/resize", "Change the size of its gang"),
+    "Give an elastic job another number of GPUs; if it runs, it goes on with them.",
+    Commands.resize,
+    body=ResizeBody,
+)
+drain = order(
+    *("drain", NODE + "/drain", "Start nothing new there"),
+    "Start nothing new on a server.",
+    Commands.drain,
+    of_node,
+)
+restore = order(
+    *("restore", NODE + "/restore", "Put it back to work"),
+    "Put a drained server back to work.",
+    Commands.restore,
+    of_node,
+)
+quarantine = order(
+    *("quarantine", GPU + "/quarantine", "Start nothing new on this GPU"),
+    "Start nothing new on one GPU of a server.",
+    Commands.quarantine,
+    of_gpu,
+)
+release_gpu = order(
+    *("release_gpu", GPU + "/release", "Put it back to work"),
+    "Put a quarantined GPU back to work.",
+    Commands.release,
+    of_gpu,
+)
 
 
 def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId], note: str) -> Response:
@@ -161,60 +278,6 @@ async def _never_met(services: Services, request: Submission) -> str:
     return (
         f"it cannot start, and is cancelled at once: {said}; `--after {job_id}:any` takes any end"
     )
-
-
-async def _about_job(
-    call: Call[NoQuery, NoBody], order: Callable[[Commands, JobId, Caller], Stamped]
-) -> Response:
-    job_id = JobId(call.path["job_id"])
-    return await _ordered(call, job_id, order(call.services.site.commands, job_id, call.caller))
-
-
-async def _about_jobs(
-    call: Call[NoQuery, JobsBody], order: Callable[[Commands, JobId, Caller], Stamped]
-) -> Response:
-    """Hand in an order for each job that may get it; say why others may not."""
-    site, told, orders = call.services.site, list[str](), list[Stamped]()
-    refused: list[dict[str, object]] = []
-    for job_id in call.body.jobs:
-        try:
-            orders.append(order(site.commands, JobId(job_id), call.caller))
-        except ShunterError as error:
-            refused.append({"job": job_id, "problem": problem_of(error)})
-        else:
-            told.append(job_id)
-    await site.tell_all(orders)
-    return json_answer(
-        {"schema_version": 1, "jobs": told, "refused": refused, "seq": site.committed}
-    )
-
-
-async def _about_node(
-    call: Call[NoQuery, NoBody], order: Callable[[Commands, NodeName, Caller], Stamped]
-) -> Response:
-    node = NodeName(call.path["node"])
-    return await _ordered(call, node, order(call.services.site.commands, node, call.caller))
-
-
-async def _about_gpu(
-    call: Call[NoQuery, NoBody], order: Callable[[Commands, NodeName, int, Caller], Stamped]
-) -> Response:
-    node, gpu = NodeName(call.path["node"]), call.path["gpu"]
-    if not (gpu.isascii() and gpu.isdecimal()) or len(gpu) > GPU_DIGITS_MOST:
-        raise NotFoundError(f"GPU {gpu!r} of node {node}: expected a number, such as 0")
-    stamped = order(call.services.site.commands, node, int(gpu), call.caller)
-    return await _ordered(call, f"{node}[{gpu}]", stamped)
-
-
-async def _ordered(
-    call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody] | Call[NoQuery, ResizeBody],
-    subject: str,
-    stamped: Stamped,
-) -> Response:
-    """Hand an order in, and answer once it is durable."""
-    site = call.services.site
-    await site.tell(stamped)
-    return json_answer({"schema_version": 1, "subject": subject, "seq": site.committed})
 
 
 async def _submit_tasks(call: Call[NoQuery, SubmitBody], tasks: list[Submission]) -> list[JobId]:
@@ -432,6 +495,7 @@ CLIENT_LOOK_S = 0.5
 """How often it is looked whether who asked is still there."""
 
 
+@route("GET", V1 + "/forecast", "When jobs start and end", ForecastDocument, query=ForecastQuery)
 async def forecasts_of_queue(call: Call[ForecastQuery, NoBody]) -> Response:
     """Answer with when jobs start and end; of others' jobs for admins only."""
     by = call.caller
@@ -440,6 +504,9 @@ async def forecasts_of_queue(call: Call[ForecastQuery, NoBody]) -> Response:
     return json_answer(await _while_there(call.request, made))
 
 
+@route(
+    "POST", V1 + "/forecast", "When a job would start and end", ForecastDocument, body=SubmitBody
+)
 async def forecasts_of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
     """Answer with when a job would start and end; of an array, its first task."""
     site, by = call.services.site, call.caller
@@ -450,6 +517,7 @@ async def forecasts_of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
     return json_answer(await _while_there(call.request, made))
 
 
+@route("GET", JOB + "/counterfactuals", "What would make it start", StartsIfDocument, query=AtQuery)
 async def forecasts_of_changes(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with what would make a job start, now or at a past point.
 
@@ -514,6 +582,7 @@ async def _until_gone(request: Request, scope: anyio.CancelScope) -> None:
 AGAIN = "it could be granted by now: propose again"
 
 
+@route("GET", V1 + "/view", "What is free, for schedulers", ViewDocument)
 async def proposals_view(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the free GPUs of every server, and who may be proposed."""
     seq, body = call.services.view_now()
@@ -521,6 +590,7 @@ async def proposals_view(call: Call[NoQuery, NoBody]) -> Response:
     return Response(body, media_type="application/json")
 
 
+@route("POST", V1 + "/proposals", "Propose a gang", ProposalDocument, body=ProposalBody)
 async def proposals_propose(call: Call[NoQuery, ProposalBody]) -> Response:
     """Grant a gang whole, or reject it and say by which GPUs."""
     services, body, by = call.services, call.body, call.caller

@@ -7,6 +7,13 @@ from typing import Any
 import anyio
 from starlette.responses import Response
 
+from shunter.api.answer_models import (
+    GroupsDocument,
+    GroupToldDocument,
+    HistoryDocument,
+    JobDocument,
+    QueueDocument,
+)
 from shunter.api.job_history import JobHistory, date_or_none, history_of
 from shunter.api.job_rows import Evidence, Present, TurnShares, dated_why, job_row, queue_document
 from shunter.api.request_models import (
@@ -18,7 +25,7 @@ from shunter.api.request_models import (
     JobQuery,
     QueueQuery,
 )
-from shunter.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.api.routing import JOB, V1, Call, NoBody, NoQuery, json_answer, route
 from shunter.api.services import Services
 from shunter.ask import JOB_STATES, allocation_in_words, job_state, place_of
 from shunter.config import DEFAULT_QUEUE
@@ -44,6 +51,7 @@ READ_TOGETHER = 50
 """Jobs of an earlier daemon that are read from the log at a time."""
 
 
+@route("GET", V1 + "/jobs", "The jobs that have not ended", QueueDocument, query=QueueQuery)
 async def jobs_queue(call: Call[QueueQuery, NoBody]) -> Response:
     """Answer with the jobs that have not ended."""
     query, services = call.query, call.services
@@ -86,6 +94,7 @@ def _check_filters(query: QueueQuery, state: State) -> None:
         raise NotFoundError(f"there is no queue {query.queue!r}: expected {', '.join(queues)}")
 
 
+@route("GET", V1 + "/history", "Jobs that have ended", HistoryDocument, query=HistoryQuery)
 async def jobs_history(call: Call[HistoryQuery, NoBody]) -> Response:
     """Answer with jobs that have ended, the last one first."""
     query, services = call.query, call.services
@@ -116,6 +125,7 @@ async def jobs_history(call: Call[HistoryQuery, NoBody]) -> Response:
     )
 
 
+@route("GET", JOB, "One job with its attempts", JobDocument, query=JobQuery)
 async def jobs_job(call: Call[JobQuery, NoBody]) -> Response:
     """Answer with one job, once it has ended if that is asked for."""
     job_id, services = JobId(call.path["job_id"]), call.services
@@ -144,6 +154,7 @@ async def _evidence(services: Services) -> Evidence:
     return Evidence(services.site.state, ranks, services.site.unheld)
 
 
+@route("GET", JOB + "/why", "Why it is where it is", query=AtQuery)
 async def jobs_why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
     # A start does without what explains, and without what builds other policies.
@@ -309,6 +320,7 @@ def _job_document(
 # Sent again, it changes nothing more.
 
 
+@route("GET", V1 + "/groups", "Multi-jobs with their members", GroupsDocument, query=GroupsQuery)
 async def groups_groups(call: Call[GroupsQuery, NoBody]) -> Response:
     """Answer with one group, or with all of a user's that have not ended."""
     query, services = call.query, call.services
@@ -330,6 +342,7 @@ async def groups_groups(call: Call[GroupsQuery, NoBody]) -> Response:
     return json_answer({"schema_version": 1, "seq": seq, "now": services.now, "groups": found})
 
 
+@route("POST", V1 + "/groups/cancel", "End all of a group", GroupToldDocument, body=GroupBody)
 async def groups_cancel(call: Call[NoQuery, GroupBody]) -> Response:
     """End all members of a group that have not ended."""
     members = await _durable_members(call)
@@ -339,6 +352,13 @@ async def groups_cancel(call: Call[NoQuery, GroupBody]) -> Response:
     )
 
 
+@route(
+    "POST",
+    V1 + "/groups/priority",
+    "Change the priority of all of a group",
+    GroupToldDocument,
+    body=GroupPriorityBody,
+)
 async def groups_priority(call: Call[NoQuery, GroupPriorityBody]) -> Response:
     """Give all members of a group that have not ended a priority."""
     members, body = await _durable_members(call), call.body

@@ -15,10 +15,10 @@ from shunter.api.access import TimelyResponse
 from shunter.api.job_history import JobHistory
 from shunter.api.jobs import history_in_log, known
 from shunter.api.request_models import LogsQuery
-from shunter.api.routing import BYTES, Call, NoBody
+from shunter.api.routing import BYTES, JOB, Call, NoBody, route
 from shunter.api.services import Services
 from shunter.ask import instant_us
-from shunter.backends.node.output import offset_at, parsed_times
+from shunter.backends.node import offset_at, parsed_times
 from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events import JobId
@@ -313,6 +313,7 @@ LOOK_S = 0.2
 """How often a followed file is looked at."""
 
 
+@route("GET", JOB + "/logs", "What it printed", query=LogsQuery, media=BYTES)
 async def output_logs(call: Call[LogsQuery, NoBody]) -> Response:
     """Answer with the output of one rank, from one attempt or as it comes."""
     job_id, services, query = JobId(call.path["job_id"]), call.services, call.query

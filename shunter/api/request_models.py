@@ -4,11 +4,19 @@ All are strict, so that a misspelt field or filter is an error. OpenAPI is made 
 """
 
 import re
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
-from shunter.client import VARIABLE, is_name
+from shunter.client import (
+    PRIORITY_MOST,
+    REQUIRED,
+    VARIABLE,
+    VARIABLES_MOST,
+    JobRequest,
+    fields_of_request,
+    is_name,
+)
 from shunter.events import Level, SuspendMode
 
 SCHEMA_VERSION = 1
@@ -65,15 +73,12 @@ At = Annotated[
 
 # The body of POST /api/v1/jobs.
 
-ARGUMENTS_MOST = 8192
-VARIABLES_MOST = 1024
-DEPENDENCIES_MOST = 64
 TASKS_MOST = 10_000
 
 job_id_pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$"
 
 Id = Annotated[str, Field(pattern=job_id_pattern)]
-Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+Priority = Annotated[int, Field(ge=-PRIORITY_MOST, le=PRIORITY_MOST)]
 Shape = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(min_length=1, max_length=1024)
 ]
@@ -136,124 +141,12 @@ class ArrayBody(Model):
         return range(self.first, self.last + 1, self.step)
 
 
-class SubmitBody(Model):
-    """A job to run. Who submits it is known from the connection, never from here."""
-
-    command: tuple[Text, ...] = Field(min_length=1, max_length=ARGUMENTS_MOST)
-    name: Name = ""
-    queue: Name = Field(default="default", min_length=1)
-    group: Name = Field(default="", description="the multi-job it belongs to")
-    gpus: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000,
-        description="of the whole job; left out: 1, and 0 in a cluster that has none, unless "
-        "`gpu_types` names some",
-    )
-    gpus_min: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="it is elastic, and its gang may be made as small as this; at most `gpus`",
-    )
-    gpus_max: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="it is elastic, and its gang may be made as large as this; at least `gpus`",
-    )
-    cpus: float | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000,
-        description="of the whole job; left out: 1 without GPUs, else 0",
-    )
-    memory_mb: int = Field(default=0, ge=0, le=2**40, description="of the whole job")
-    gpu_types: tuple[Name, ...] = Field(
-        default=(),
-        max_length=64,
-        description="types of GPUs, or of units of CPU, that will do; left out: all GPUs, and the "
-        "units for which the table of throughputs has a rate of its model",
-    )
-    max_level: Level | None = Field(
-        default=None,
-        description="the widest group its GPUs may be spread over; `server`: they are all in one",
-    )
-    shapes: tuple[Shape, ...] = Field(
-        default=(),
-        max_length=64,
-        description="splits over servers that will do, the best first, as GPUs a server: "
-        "[[4], [2, 2]]; each adds up to `gpus`",
-    )
-    tolerance: tuple[tuple[Level, Speed], ...] = Field(
-        default=(),
-        max_length=len(Level),
-        description="its speed where its GPUs are so far apart, of that with all of them near: "
-        '[["rack", 0.8]]; it falls with distance',
-    )
-    shape_tolerance: tuple[tuple[Shape, Speed], ...] = Field(
-        default=(),
-        max_length=64,
-        description="its speed in splits over servers, of that in one server: [[[4], 1], "
-        "[[2, 2], 0.72]]; the packed shape is among them",
-    )
-    min_speed: Speed | None = Field(
-        default=None,
-        description="the lowest speed of its curve that will do, its own or the one that is learnt "
-        "of its model; it waits for such a place",
-    )
-    interference: float | None = Field(
-        default=None,
-        ge=0,
-        lt=1,
-        description="the part of its speed that it loses beside a neighbour below the same switch",
-    )
-    migratable: bool = Field(
-        default=True, description="it may be moved while it runs, to make room for others too"
-    )
-    split_may_change: bool = Field(
-        default=False,
-        description="its checkpoints can be loaded in another split over servers than they were "
-        "saved in; else it keeps the split of its first start",
-    )
-    model: Name = ""
-    batch_size: int | None = Field(default=None, ge=1)
-    total_steps: int | None = Field(default=None, ge=1)
-    priority: Priority = 0
-    weight: float = Field(default=1.0, gt=0, le=1e6)
-    time_limit_s: float | None = Field(
-        default=None, gt=0, le=3.2e8, description="how long it may hold its GPUs in all attempts"
-    )
-    suspend_mode: SuspendMode = SuspendMode.cooperative
-    checkpoint_interval_s: float | None = Field(default=None, gt=0, le=3.2e8)
-    retries: int = Field(
-        default=0,
-        ge=0,
-        le=1000,
-        description="how often it is started again after it failed by itself; what ended it for "
-        "the scheduler's reasons, such as a lost server or a preemption, does not count",
-    )
-    depends_on: tuple[DependencyBody, ...] = Field(
-        default=(),
-        max_length=DEPENDENCIES_MOST,
-        description="the id of the first task of an array means all its tasks",
-    )
-    array: ArrayBody | None = None
-    directory: Text = Field(default="", description="where it starts; empty: the root folder")
-    environment: Annotated[dict[Variable, Text], AfterValidator(_few)] = Field(
-        default={},
-        json_schema_extra={"maxProperties": VARIABLES_MOST},
-        description="values by name, which the job gets and no log holds",
-    )
-    secrets: tuple[Variable, ...] = Field(
-        default=(),
-        max_length=VARIABLES_MOST,
-        description="variables whose values are kept out of the recorded command too",
-    )
-    dry_run: bool = Field(default=False, description="check it, and say where it would stand")
+class _WholeRequest(Model):
+    """What holds of a submission as a whole."""
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
+        assert isinstance(self, SubmitBody), "no other model is made of this"
         if self.gpus == 0 and self.cpus == 0:
             raise ValueError("gpus = 0: expected cpus > 0, for a job needs something to run on")
         missing = [name for name in self.secrets if name not in self.environment]
@@ -262,6 +155,51 @@ class SubmitBody(Model):
         if self.directory and not self.directory.startswith("/"):
             raise ValueError(f"directory = {self.directory!r}: expected an absolute path")
         return self
+
+
+_CHECKED_TYPES = {
+    "Name": Name,
+    "Text": Text,
+    "Variable": Variable,
+    "NearLevel": Level,
+    "Mode": SuspendMode,
+    "Priority": Priority,
+    "Shape": Shape,
+    "Speed": Speed,
+    "Dependency": DependencyBody,
+    "Array": ArrayBody,
+    "Environment": Annotated[dict[Variable, Text], AfterValidator(_few)],
+}
+"""What the names of types in the declaration of a request stand for here."""
+
+
+def _body_of_request() -> Any:
+    """Return the model of a submission, as `JobRequest` declares it."""
+    hints = get_type_hints(JobRequest, localns=_CHECKED_TYPES, include_extras=True)
+    declared: dict[str, Any] = {}
+    for name, one in fields_of_request().items():
+        default: Any = ... if one.default is REQUIRED else one.default
+        if hints[name] is SuspendMode:
+            default = SuspendMode(default)
+        declared[name] = (hints[name], Field(default, **one.checks))
+    return create_model(
+        "SubmitBody",
+        __base__=_WholeRequest,
+        __module__=__name__,
+        __doc__=JobRequest.__doc__,
+        **declared,
+    )
+
+
+if TYPE_CHECKING:
+
+    class SubmitBody(JobRequest, _WholeRequest):
+        """A checked request."""
+
+        depends_on: tuple[DependencyBody, ...]
+        array: ArrayBody | None
+else:
+    SubmitBody = _body_of_request()
 
 
 class PriorityBody(Model):

@@ -52,6 +52,12 @@ class NoBody(Model):
     """Nothing, or an empty object."""
 
 
+V1 = "/api/v1"
+JOB = V1 + "/jobs/{job_id}"
+NODE = V1 + "/nodes/{node}"
+GPU = NODE + "/gpus/{gpu}"
+
+
 @dataclass(frozen=True)
 class Call(Generic[Query, Body]):
     """One request, checked; `caller` is who the connection or the token says."""
@@ -99,6 +105,21 @@ class Route:
     def name(self) -> str:
         """Its name in the OpenAPI document and in the metrics."""
         return f"{self.method} {self.path}"
+
+
+def route(
+    method: Literal["GET", "POST"],
+    path: str,
+    summary: str,
+    answer: type[BaseModel] | None = None,
+    **further: Any,
+) -> Callable[[Handler], Route]:
+    """Return what makes a route of its handler.
+
+    `further` are the other fields of `Route`. The name of the handler is that of its operation in
+    OpenAPI, which programs know: it stays.
+    """
+    return lambda handler: Route(method, path, handler, summary, answer, **further)
 
 
 def json_answer(document: object, status: int = 200) -> Response:

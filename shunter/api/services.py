@@ -186,7 +186,7 @@ class Forecasts:
             found = await _made(question)
         assert isinstance(found, Found), "the answer to that question"
         for each in found.answer.held[-KEPT_MOST:]:
-            self._held.pop(each.seq, None)  # so that the order is that of the last trials
+            self._held.pop(each.seq, None)  # so that the order is that of the last tries
             self._held[each.seq] = each
         for seq in [*self._held][:-KEPT_MOST]:
             del self._held[seq]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from shunter import clock
 from shunter.addresses import LATELY_S, TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
-from shunter.backends.node.records import make_folder
+from shunter.backends.node import make_folder
 from shunter.config import ServerSection
 from shunter.errors import ConfigError, RefusedError
 

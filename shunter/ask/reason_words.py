@@ -154,7 +154,7 @@ REASONS: dict[str, ReasonWords] = {
         "its checkpoint lies on a server that does not answer",
         "Its newest checkpoint lies on a server that does not answer. The detail names the "
         "server. It waits until that server answers or is lost, or until its owner gives the "
-        "checkpoint up (`shunter discard-checkpoint`). Only where servers share no folder for "
+        "checkpoint up (`shunter admin discard-checkpoint`). Only where servers share no folder for "
         "checkpoints; recorded with the job itself (`JobHeld` by `checkpoint`), not by a round.",
     ),
     "checkpoint_stays": ReasonWords(
@@ -163,7 +163,7 @@ REASONS: dict[str, ReasonWords] = {
         "another server, so it goes on where that lies, and its server, which the detail names, "
         "has no room for it now. It waits for that, and nobody else is preempted for a launch "
         "that would fail. To move it, make the folder smaller and `shunter resume JOB`; "
-        "`shunter discard-checkpoint JOB` lets it begin again elsewhere. A job of one server "
+        "`shunter admin discard-checkpoint JOB` lets it begin again elsewhere. A job of one server "
         "only; recorded with the job itself (`JobHeld` by `checkpoint_stays`), not by a round.",
     ),
     "split_kept": ReasonWords(

@@ -7,7 +7,7 @@ depends on who shares what alone (`core/time_shares.py`).
 
 from collections.abc import Mapping
 
-from shunter.backends.node.rotation import Timetable
+from shunter.backends.node import Timetable
 from shunter.core import Tenant, gang_slots
 from shunter.events import JobId
 

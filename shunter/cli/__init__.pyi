@@ -12,7 +12,7 @@ from .answers import (
     print_rows as print_rows,
     printable as printable,
 )
-from .application import app as app, main as main
+from .application import HEADINGS as HEADINGS, app as app, main as main
 from .compare import print_comparison as print_comparison
 from .jobs import explained as explained
 from .nodes import picture_of as picture_of

@@ -20,45 +20,57 @@ from shunter.cli.options import take_plain_values, takes_options
 from shunter.errors import NotFoundError, ShunterError
 from shunter.gc_control import collect_rarely, end_uncollected
 
-COMMANDS = {
-    "demo": "compare",
-    "simulate": "simulate",
-    "compare": "compare",
-    "replay": "replay",
-    "diff": "compare",
-    "report": "compare",
-    "why": "why",
-    "what-if": "why",
-    "profile": "profile",
-    "up": "up",
-    "down": "up",
-    "init": "serve",
-    "doctor": "serve",
-    "serve": "serve",
-    "submit": "submit",
-    "queue": "jobs",
-    "show": "jobs",
-    "history": "jobs",
-    "logs": "logs",
-    "cancel": "control",
-    "suspend": "control",
-    "resume": "control",
-    "discard-checkpoint": "control",
-    "set-aside": "control",
-    "resize": "control",
-    "priority": "control",
-    "reproduce": "simulate",
-    "log": "log",
-    "trace": "trace",
-    "policy": "config",
-    "config": "config",
-    "nodes": "nodes",
-    "group": "control",
+HEADINGS = {
+    "First steps": {
+        "up": "up",
+        "submit": "submit",
+        "queue": "jobs",
+        "logs": "logs",
+        "why": "why",
+        "cancel": "control",
+        "down": "up",
+    },
+    "Jobs": {
+        "show": "jobs",
+        "history": "jobs",
+        "suspend": "control",
+        "resume": "control",
+        "resize": "control",
+        "priority": "control",
+        "group": "control",
+    },
+    "Clusters": {
+        "nodes": "nodes",
+        "init": "serve",
+        "doctor": "serve",
+        "serve": "serve",
+        "config": "config",
+        "policy": "config",
+    },
+    "Simulations": {
+        "demo": "compare",
+        "simulate": "simulate",
+        "compare": "compare",
+        "what-if": "why",
+        "trace": "trace",
+        "reproduce": "simulate",
+    },
+    "What happened in a run": {
+        "report": "compare",
+        "diff": "compare",
+        "replay": "replay",
+        "log": "log",
+    },
+    "For administrators": {"admin": "admin"},
 }
-"""Each command, in the order of the help, and the module that defines it.
+"""By heading of the help, each command and the module that defines it.
 
 That has a function of its name, or `NAME_commands`, a group of commands.
 """
+
+COMMANDS = {name: module for below in HEADINGS.values() for name, module in below.items()}
+OLD_NAMES = {"profile": "profile", "discard-checkpoint": "control", "set-aside": "control"}
+"""Commands that are below `admin` now; these names are kept for one release, and not listed."""
 
 _SHOW = "show JOB` or `shunter queue"
 OF_OTHERS = {
@@ -97,7 +109,8 @@ class ByName(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _made(name, COMMANDS[name])
+            module = OLD_NAMES[name] if name in OLD_NAMES else COMMANDS[name]
+            self._made[name] = _made(name, module)
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -172,15 +185,26 @@ class Commands(TyperGroup):
             raise typer.Exit(gone.exit_code) from error
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands, each with its whole first sentence."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [
-            (name, command.get_short_help_str(HELP_MOST))
-            for name, command in found
-            if command is not None and not command.hidden
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """List the commands below their headings, each with its whole first sentence.
+
+        A group for administrators is listed by its commands.
+        """
+        for heading, names in HEADINGS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (shown, command.get_short_help_str(HELP_MOST))
+                        for name in names
+                        for shown, command in _listed(name, self.commands[name])
+                    ]
+                )
+
+
+def _listed(name: str, command: Any) -> list[tuple[str, Any]]:
+    """Return the lines of a command in the help: itself, or those of `admin`."""
+    if name != "admin":
+        return [(name, command)]
+    return [(f"{name} {below}", found) for below, found in command.commands.items()]
 
 
 app = typer.Typer(

@@ -85,20 +85,23 @@ policy_commands = typer.Typer(no_args_is_help=True, help="List policies and show
 
 @policy_commands.command("list")
 def list_policies(as_json: Json = False) -> None:
-    """List the installed policies; one that cannot be used says why."""
+    """List the installed policies in families; one that cannot be used says why."""
     from shunter.config import POLICIES
+    from shunter.policies import FAMILIES, Family
 
-    documents = [_listed_policy(name) for name in POLICIES.names()]
+    documents = {name: _listed_policy(name) for name in POLICIES.names()}
     if as_json:
-        output.print_json(documents)
+        output.print_json([*documents.values()])
         return
-    output.print_table(
-        ["policy", "what it does"],
-        [
-            [document["name"] + ("*" if document["oracle"] else ""), document["summary"]]
-            for document in documents
-        ],
-    )
+    others = documents.keys() - {name for family in FAMILIES for name in family.policies}
+    width = max(map(len, documents)) + 1
+    for family in (*FAMILIES, Family("Of other packages", "", tuple(sorted(others)))):
+        if installed := [name for name in family.policies if name in documents]:
+            output.print_line(f"{family.name}: {family.when}".removesuffix(": "))
+            for name in installed:
+                star = "*" if documents[name]["oracle"] else ""
+                output.print_line(f"  {name + star:{width}}  {documents[name]['summary']}")
+            output.print_line()
     output.print_line("* oracle: uses true durations, which no scheduler knows")
 
 

@@ -152,9 +152,9 @@ def verify(
             output.print_line(f"anchor at sequence number {number(report.anchor_seq)}")
 
 
-@log_commands.command()
+@log_commands.command(hidden=True)  # it is `shunter admin reindex`
 def reindex(log: LogAddress) -> None:
-    """Make what is derived from the events of a log anew; no event is changed."""
+    """Rebuild what is derived from the events of a log; no event is changed."""
     import asyncio
 
     from shunter.events.log import reindex_log

@@ -64,23 +64,34 @@ _OTHER = object()
 
 def takes_options(table: type[Table], command: Callable[[Table], None]) -> Callable[..., None]:
     """Return a function with every option as a parameter, for Typer to read."""
-    hints = get_type_hints(table, include_extras=True)
 
     def run(**said: Any) -> None:
         command(table(**said))
 
-    parameters = [
+    return with_parameters(run, parameters_of(table), command)
+
+
+def parameters_of(table: type) -> list[Parameter]:
+    """Return the options of a table as parameters."""
+    hints = get_type_hints(table, include_extras=True)
+    return [
         Parameter(
             field.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if field.default is MISSING else field.default,
             annotation=hints[field.name],
         )
-        for field in fields(table)  # type: ignore[arg-type]  # tables are dataclasses
+        for field in fields(table)
     ]
+
+
+def with_parameters(
+    run: Callable[..., None], parameters: Sequence[Parameter], like: Callable[..., None]
+) -> Callable[..., None]:
+    """Give a function parameters for Typer, with the name and help of another."""
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # inspect looks there
-    run.__annotations__ = {name: hints[name] for name in hints}
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__doc__, run.__name__ = like.__doc__, like.__name__
     return run
 
 

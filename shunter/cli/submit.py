@@ -2,10 +2,11 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import uuid4
 
 import typer
@@ -23,9 +24,9 @@ from shunter.cli.answers import (
     patiently,
 )
 from shunter.cli.logs import wait_for
-from shunter.cli.options import Json, takes_options
+from shunter.cli.options import Json, parameters_of, with_parameters
 from shunter.cli.units import array_of, dependency_of, memory_mb, point_of, seconds, shape_of
-from shunter.client import is_passed_on
+from shunter.client import HEADINGS, Option, fields_of_request, is_passed_on
 from shunter.counting import counted
 from shunter.errors import (
     NotFoundError,
@@ -39,191 +40,21 @@ if TYPE_CHECKING:
     from shunter.client import Answer, Client, JobOptions
 
 
-# The options of the command line and of scripts.
-
-LEVELS = "nvlink, switch, socket, server, rack, domain or cluster"
-MODES = "cooperative, signal, restart, stop or never"
+# The options: those of the request, as it declares them, and those of the command itself.
 
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """What was said on the command line, and in the script before it."""
+    """What is said to the command itself, and is no part of the request."""
 
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- CMD… | SCRIPT …]", help="A command, or a script to run."),
     ] = None
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            *("-g", "--gpus"),
-            metavar="N",
-            min=0,
-            help="GPUs of the whole job. Left out: 1, and 0 in a cluster that has none, unless "
-            "a --type is named.",
-        ),
-    ] = None
-    gpus_min: Annotated[
-        int | None,
-        typer.Option(
-            "--gpus-min", metavar="N", min=1, help="Its gang may be made as small as this: elastic."
-        ),
-    ] = None
-    gpus_max: Annotated[
-        int | None,
-        typer.Option(
-            "--gpus-max", metavar="N", min=1, help="Its gang may be made as large as this: elastic."
-        ),
-    ] = None
-    cpus: Annotated[
-        float | None,
-        typer.Option("-c", "--cpus", min=0, help="CPUs of the whole job; at least 1 without GPUs."),
-    ] = None
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            "-m",
-            "--memory",
-            metavar="SIZE",
-            help="Such as 16G; it is set aside for the job, which is held to it only where "
-            "`shunter doctor` says so.",
-        ),
-    ] = None
-    name: Annotated[str | None, typer.Option("-J", "--name", help="Left out: its script.")] = None
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="GPU type that will do; may be repeated."),
-    ] = None
-    one_server: Annotated[
-        bool, typer.Option("--one-server", help="All its GPUs in one server: --max-level server.")
-    ] = False
-    max_level: Annotated[
-        str | None,
-        typer.Option(
-            "--max-level", metavar="LEVEL", help=f"The widest group for its GPUs: {LEVELS}."
-        ),
-    ] = None
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--shape",
-            metavar="N[+N…]",
-            help="A split over servers that will do, such as 4 or 2+2; may be repeated, "
-            "the best first.",
-        ),
-    ] = None
-    tolerance: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tolerance",
-            metavar="LEVEL|SHAPE:SPEED",
-            help="Its speed where its GPUs are so far apart or split so, of that with all near, "
-            "such as rack:0.8 or 2+2:0.72; may be repeated. Beside splits the packed one is "
-            "named, with speed 1: 4:1.",
-        ),
-    ] = None
-    min_speed: Annotated[
-        float | None,
-        typer.Option(
-            "--min-speed",
-            metavar="PART",
-            help="The lowest speed it accepts, of these or as learnt.",
-        ),
-    ] = None
-    interference: Annotated[
-        float | None,
-        typer.Option(
-            "--interference", metavar="PART", help="What it loses beside a neighbour on a switch."
-        ),
-    ] = None
-    not_migratable: Annotated[
-        bool, typer.Option("--not-migratable", help="It is not moved while it runs.")
-    ] = False
-    split_may_change: Annotated[
-        bool,
-        typer.Option(
-            "--split-may-change",
-            help="Its checkpoints can be loaded by another number of processes: it need not keep "
-            "the split of its first start.",
-        ),
-    ] = False
-    queue: Annotated[str, typer.Option("-q", "--queue", help="The queue.")] = "default"
-    priority: Annotated[int, typer.Option("--priority", help="The higher goes first.")] = 0
-    group: Annotated[
-        str | None,
-        typer.Option("--group", metavar="GROUP", help="The multi-job it belongs to: its search."),
-    ] = None
-    time: Annotated[
-        str | None,
-        typer.Option(
-            "-t", "--time", metavar="DURATION", help="It is ended once it has run for so long."
-        ),
-    ] = None
-    retries: Annotated[
-        int,
-        typer.Option(
-            "--retries",
-            metavar="N",
-            min=0,
-            help="Start it again up to N times after it failed by itself, from its checkpoint.",
-        ),
-    ] = 0
-    suspend_mode: Annotated[
-        str, typer.Option("--suspend-mode", metavar="MODE", help=f"How it is suspended: {MODES}.")
-    ] = "cooperative"
-    after: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--after",
-            metavar="JOB[:ok|any]",
-            help="Starts when that has ended; the first job of an array means all its tasks; "
-            "may be repeated.",
-        ),
-    ] = None
-    array: Annotated[
-        str | None,
-        typer.Option("--array", metavar="0-99[:STEP][%N]", help="A job for each index, N at once."),
-    ] = None
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-e", "--env", metavar="K[=V]", help="A variable; without =V your own; may be repeated."
-        ),
-    ] = None
-    export: Annotated[
-        str,
-        typer.Option(
-            "--export",
-            metavar="all|none|NAME[,NAME…]",
-            help="Which of your variables it gets; all: but for those that tell another job its "
-            "ranks or devices (SLURM_*, PMI_*, …), which all,NAME adds.",
-        ),
-    ] = "all"
-    secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--secret",
-            metavar="K[=V]",
-            help="As --env, and its value is kept out of the recorded command too.",
-        ),
-    ] = None
-    chdir: Annotated[
-        str | None, typer.Option("-D", "--chdir", metavar="DIR", help="Left out: where you are.")
-    ] = None
-    model: Annotated[
-        str | None, typer.Option("--model", help="What it trains, as tables name it.")
-    ] = None
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Mini-batches in all, if known.")
-    ] = None
     dedupe_key: Annotated[
         str | None,
         typer.Option("--dedupe-key", metavar="KEY", help="Submits once, however often it is run."),
     ] = None
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Submit nothing: would it start now, if not why, and when."),
-    ] = False
     wait: Annotated[
         bool,
         typer.Option(
@@ -242,6 +73,54 @@ class SubmitOptions:
     parsable: Annotated[bool, typer.Option("--parsable", help="Print the id and no more.")] = False
     as_json: Json = False
     url: Url = None
+
+
+Said = Mapping[str, Any]
+"""The values of the options of the request, by the names of these options."""
+
+
+def parameters_of_request() -> list[Parameter]:
+    """Return the options of the request as Typer reads them, in order."""
+    options = {each.name: each for field in fields_of_request().values() for each in field.options}
+    return [
+        _parameter(options[name], heading)
+        for heading, names in HEADINGS.items()
+        for name in names.split()
+    ]
+
+
+def _parameter(option: Option, heading: str) -> Parameter:
+    kind: Any = list[str] if option.kind is list else option.kind
+    default = False if kind is bool else option.default
+    told = typer.Option(
+        *option.names,
+        metavar=option.metavar,
+        min=option.least,
+        help=option.help,
+        rich_help_panel=heading,
+    )
+    annotation: Any = Annotated[kind | None if default is None else kind, told]
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _texts(texts: Sequence[str]) -> list[str]:
+    """Return what stands between the commas of all texts."""
+    return [part for text in texts for part in text.split(",")]
+
+
+READ: dict[str, Callable[[Any], object]] = {
+    "memory_mb": memory_mb,
+    "gpu_types": lambda texts: [part for part in _texts(texts) if part],
+    "shapes": lambda texts: [shape_of(text) for text in texts],
+    "migratable": lambda is_pinned: not is_pinned,
+    "time_limit_s": seconds,
+    "depends_on": lambda texts: [dependency_of(text) for text in _texts(texts)],
+    "array": array_of,
+}
+"""By field, how it is made of the value of its option; others are taken as they are."""
+
+_OTHERWISE = frozenset(("name", "max_level", "tolerance", "directory", "environment", "secrets"))
+"""Fields that are always said, or are made of several options."""
 
 
 # Scripts with `#SHUNTER` lines: options first, as on the command line, which comes after them.
@@ -479,6 +358,17 @@ class SubmitCommand(TyperCommand):
             return self._with_script(ctx, read_script(Path(words[0])), options, words)
         return super().parse_args(ctx, [*options, "--", *words] if words else options)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the arguments, then the options below their headings."""
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{one: [] for one in HEADINGS}}
+        for each in self.get_params(ctx):
+            if (row := each.get_help_record(ctx)) is not None:
+                heading = getattr(each, "rich_help_panel", None) or [*HEADINGS][-1]
+                rows["Arguments" if each.param_type_name == "argument" else heading].append(row)
+        for heading, listed in rows.items():
+            with formatter.section(heading):
+                formatter.write_dl(listed)
+
     def _with_script(
         self, ctx: Any, script: Script, options: list[str], words: list[str]
     ) -> list[str]:
@@ -499,12 +389,17 @@ class SubmitCommand(TyperCommand):
 def register(app: typer.Typer) -> None:
     """Add the command."""
     settings = {"allow_interspersed_args": False}
-    app.command("submit", cls=SubmitCommand, context_settings=settings)(
-        takes_options(SubmitOptions, submit)
-    )
+    words, *own = parameters_of(SubmitOptions)
+    names = [each.name for each in (words, *own)]
+
+    def run(**said: Any) -> None:
+        submit(SubmitOptions(**{name: said.pop(name) for name in names}), said)
+
+    command = with_parameters(run, [words, *parameters_of_request(), *own], submit)
+    app.command("submit", cls=SubmitCommand, context_settings=settings)(command)
 
 
-def submit(options: SubmitOptions) -> None:
+def submit(options: SubmitOptions, asked: Said) -> None:
     """Submit a command, or a script with #SHUNTER lines, as a job.
 
     Prints the job's id. Waits out a restart of the daemon; what was lost on the way is asked for
@@ -512,7 +407,7 @@ def submit(options: SubmitOptions) -> None:
     prints, on its first server, says how it ended, and exits with the job's own code (128 + N for
     signal N, 1 where there is none). Of arrays, and with --parsable or --json, it prints no output.
     """
-    command, said = described(options)
+    command, said = described(options, asked)
     said.setdefault("key", uuid4().hex)
     patience_s = None if options.patience is None else seconds(options.patience)
     with connect(options.url) as client:
@@ -521,7 +416,7 @@ def submit(options: SubmitOptions) -> None:
                 lambda: client.submit_many(command, **said), client.address, patience_s
             )
         except UnreachableError as error:
-            if options.dedupe_key is None and not options.dry_run and _is_open(error):
+            if options.dedupe_key is None and not asked["dry_run"] and _is_open(error):
                 remedy = f"submit again with --dedupe-key {said['key']}: never twice then"
                 raise type(error)(f"{error}; {remedy}") from error
             raise
@@ -543,7 +438,7 @@ def _is_open(error: UnreachableError) -> bool:
     return is_open(error) or isinstance(error.__cause__, UnavailableError)  # given up
 
 
-def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
+def described(options: SubmitOptions, asked: Said) -> tuple[list[str], "JobOptions"]:
     """Return the command that is to run, and what is said of the job.
 
     Raises:
@@ -559,47 +454,25 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         _print_notes(script)
     if not command:
         raise UsageError("nothing to run: shunter submit [OPTIONS] -- CMD…, or a script")
-    name = options.name or name_of([str(script.path)] if script else command)
-    said: JobOptions = {
-        "name": name,
-        "queue": options.queue,
-        "priority": options.priority,
-        "suspend_mode": options.suspend_mode,
-        "directory": os.path.abspath(options.chdir or "."),  # noqa: PTH100 links stay as they are
-        "environment": environment_of(options),
-        "secrets": [text.partition("=")[0] for text in options.secret or ()],
-        "dry_run": options.dry_run,
+    said: dict[str, Any] = {
+        "name": asked["name"] or name_of([str(script.path)] if script else command),
+        "directory": os.path.abspath(asked["chdir"] or "."),  # noqa: PTH100 links stay as they are
+        "environment": environment_of(asked),
+        "secrets": [text.partition("=")[0] for text in asked["secret"] or ()],
     }
-    if options.gpus is not None:
-        said["gpus"] = options.gpus
-    if options.gpus_min is not None:
-        said["gpus_min"] = options.gpus_min
-    if options.gpus_max is not None:
-        said["gpus_max"] = options.gpus_max
-    if options.cpus is not None:
-        said["cpus"] = options.cpus
-    if options.memory is not None:
-        said["memory_mb"] = memory_mb(options.memory)
-    if options.types:
-        said["gpu_types"] = [part for text in options.types for part in text.split(",") if part]
-    said.update(_nearness(options))
-    if options.time is not None:
-        said["time_limit_s"] = seconds(options.time)
-    if options.after:
-        said["after"] = [dependency_of(part) for text in options.after for part in text.split(",")]
-    if options.group:
-        said["group"] = options.group
-    if options.retries:
-        said["retries"] = options.retries
-    if options.array is not None:
-        said["array"] = array_of(options.array)
-    if options.model is not None:
-        said["model"] = options.model
-    if options.steps is not None:
-        said["total_steps"] = options.steps
+    for name, field in fields_of_request().items():
+        if name in ("max_level", "tolerance"):
+            said |= _level(asked) if name == "max_level" else _curve(asked)
+        elif name not in _OTHERWISE:
+            for option in field.options:
+                value = asked[option.name]
+                if value is not False and value != option.default:  # 0 GPUs are a value
+                    said[name] = READ[name](value) if name in READ else value
+    if "depends_on" in said:
+        said["after"] = said.pop("depends_on")
     if options.dedupe_key is not None:
         said["key"] = options.dedupe_key
-    return command, said
+    return command, cast("JobOptions", said)
 
 
 def _print_notes(script: Script) -> None:
@@ -616,56 +489,46 @@ def _print_notes(script: Script) -> None:
         )
 
 
-def _nearness(options: SubmitOptions) -> "JobOptions":
-    """Return how a job may be spread over servers, or raise UsageError."""
-    said: JobOptions = {}
-    if options.one_server and options.max_level not in (None, "server"):
-        raise UsageError(f"--one-server and --max-level {options.max_level}: say one of them")
-    level = "server" if options.one_server else options.max_level
-    if level is not None:
-        said["max_level"] = level
-    if options.shape:
-        said["shapes"] = [shape_of(text) for text in options.shape]
-    if options.split_may_change:
-        said["split_may_change"] = True
-    said.update(_contract(options))
-    return said
+def _level(asked: Said) -> dict[str, str]:
+    """Return the widest group of a job's GPUs, or raise UsageError."""
+    level = asked["max_level"]
+    if asked["one_server"] and level not in (None, "server"):
+        raise UsageError(f"--one-server and --max-level {level}: say one of them")
+    level = "server" if asked["one_server"] else level
+    return {} if level is None else {"max_level": level}
 
 
-def _contract(options: SubmitOptions) -> "JobOptions":
-    """Return how a job bears distance, neighbours, moves; UsageError: bad point."""
-    said: JobOptions = {}
-    points = [point_of(text) for text in options.tolerance or ()]
-    if levels := [(place, speed) for place, speed in points if isinstance(place, str)]:
-        said["tolerance"] = levels
-    if shapes := [(place, speed) for place, speed in points if not isinstance(place, str)]:
-        said["shape_tolerance"] = shapes
-    if options.min_speed is not None:
-        said["min_speed"] = options.min_speed
-    if options.interference is not None:
-        said["interference"] = options.interference
-    if options.not_migratable:
-        said["migratable"] = False
-    return said
+def _curve(asked: Said) -> dict[str, list[Any]]:
+    """Return a job's speed by level and by split; UsageError: a point is wrong."""
+    points = [point_of(text) for text in asked["tolerance"] or ()]
+    curve = {
+        "tolerance": [point for point in points if isinstance(point[0], str)],
+        "shape_tolerance": [point for point in points if not isinstance(point[0], str)],
+    }
+    return {name: said for name, said in curve.items() if said}
 
 
-def environment_of(options: SubmitOptions) -> dict[str, str]:
+def environment_of(asked: Said) -> dict[str, str]:
     """Return the variables a job gets: those passed on if asked for, and those named.
 
     Raises:
         UsageError: one is to be taken from here and is not set here.
     """
-    named = [name for name in options.export.split(",") if name]
+    export = asked["export"]
+    named = [name for name in export.split(",") if name]
     if not named or ("none" in named and len(named) > 1):
-        raise UsageError(f"--export {options.export}: expected none, all, or names with commas")
+        raise UsageError(f"--export {export}: expected none, all, or names with commas")
     given: dict[str, str] = {}
     if "all" in named:
         given = {name: value for name, value in os.environ.items() if is_passed_on(name)}
     exported = [name for name in named if name not in ("none", "all")]
     if wrong := next((name for name in exported if "=" in name), None):
         raise UsageError(f"--export {wrong}: expected a name; --env {wrong} gives a value")
-    asked = (("--export", exported), ("--env", options.env), ("--secret", options.secret))
-    for option, texts in asked:
+    for option, texts in (
+        ("--export", exported),
+        ("--env", asked["env"]),
+        ("--secret", asked["secret"]),
+    ):
         for text in texts or ():
             name, equals, value = text.partition("=")
             if not equals and name not in os.environ:

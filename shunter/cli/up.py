@@ -164,8 +164,7 @@ def _is_missing(path: Path) -> bool:
 
 
 def _write(path: Path, gpus: int | None) -> None:
-    from shunter.backends.node.ownership import is_networked
-    from shunter.backends.node.records import make_folder
+    from shunter.backends.node import is_networked, make_folder
     from shunter.ops import local_config
 
     text, notes = local_config(gpus, socket_of_up())

@@ -7,11 +7,20 @@ from .futures import (
     JobHandle as JobHandle,
     end_of as end_of,
 )
+from .job_request import (
+    HEADINGS as HEADINGS,
+    PRIORITY_MOST as PRIORITY_MOST,
+    REQUIRED as REQUIRED,
+    VARIABLES_MOST as VARIABLES_MOST,
+    JobOptions as JobOptions,
+    JobRequest as JobRequest,
+    Option as Option,
+    fields_of_request as fields_of_request,
+)
 from .requests import (
     VARIABLE as VARIABLE,
     Answer as Answer,
     Followed as Followed,
-    JobOptions as JobOptions,
     Lines as Lines,
     act as act,
     error_of as error_of,

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, cast
 from uuid import uuid4
 
 from shunter.client import called
-from shunter.client.requests import CallOptions, JobOptions
+from shunter.client.job_request import CallOptions, JobOptions
 from shunter.errors import JobFailedError, UsageError, extra_hint
 
 T = TypeVar("T")

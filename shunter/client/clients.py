@@ -14,7 +14,8 @@ from shunter.client import requests, transport
 from shunter.client.calls import described
 from shunter.client.daemon_calls import built
 from shunter.client.futures import AsyncCalls, AsyncJobHandle, JobHandle, Watch, WatchedCalls
-from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
+from shunter.client.job_request import CallOptions, JobOptions
+from shunter.client.requests import Answer, Ask, Followed, Lines
 from shunter.client.transport import Settings, named
 from shunter.errors import RefusedError, UnreachableError, UsageError
 

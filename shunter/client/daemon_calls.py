@@ -8,7 +8,8 @@ from typing import Generic, TypeVar, Unpack
 import httpx
 
 from shunter.client import requests
-from shunter.client.requests import Ask, JobOptions
+from shunter.client.job_request import JobOptions
+from shunter.client.requests import Ask
 from shunter.client.transport import FOLLOWED_TIMEOUT, SLOW_READ_S, TIMEOUT, WAIT_READ_S, Settings
 
 Answered = TypeVar("Answered")

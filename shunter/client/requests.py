@@ -11,12 +11,13 @@ from datetime import datetime
 from http import HTTPStatus
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from shunter import __version__
+from shunter.client.job_request import JobOptions
 from shunter.errors import (
     ConflictError,
     NotFoundError,
@@ -55,67 +56,6 @@ _ERRORS: dict[str, type[ShunterError]] = {
     "not_found": NotFoundError,
     "unavailable": UnavailableError,
 }
-
-
-class JobOptions(TypedDict, total=False):
-    """What may be said of a job beside its command; sizes are of the whole job.
-
-    `after` are ids of jobs that must have ended well, or pairs (id, "ok" or "any"); that of the
-    first task of an array means all its tasks. `array` is (first, last, step, how many at once or
-    None). `environment` are values that the job gets and no log holds.
-    `key` makes a submission happen once, however often it is sent. `shapes` are the
-    splits over servers that will do, as GPUs a server, the best first: `[[4], [2, 2]]`.
-    With `gpus_min` or `gpus_max` it is elastic: its gang may have any size between these.
-    `tolerance` and `shape_tolerance` are its speed by level and by split, `min_speed` their floor.
-    `split_may_change` says that its checkpoints can be loaded in another split than they were saved
-    in. `directory` is where it starts, the current one if left out; for an array as well.
-    """
-
-    name: str
-    queue: str
-    group: str
-    gpus: int
-    gpus_min: int
-    gpus_max: int
-    cpus: float
-    memory_mb: int
-    gpu_types: Sequence[str]
-    max_level: str
-    shapes: Sequence[Sequence[int]]
-    tolerance: Sequence[tuple[str, float]]
-    shape_tolerance: Sequence[tuple[Sequence[int], float]]
-    min_speed: float
-    interference: float
-    migratable: bool
-    split_may_change: bool
-    model: str
-    batch_size: int
-    total_steps: int
-    priority: int
-    weight: float
-    time_limit_s: float
-    suspend_mode: str
-    checkpoint_interval_s: float
-    retries: int
-    after: Sequence[str | tuple[str, str]]
-    array: tuple[int, int, int, int | None]
-    directory: str
-    environment: Mapping[str, str]
-    secrets: Sequence[str]
-    dry_run: bool
-    key: str
-
-
-class CallOptions(JobOptions, total=False):
-    """What may be said of a function's job.
-
-    `folder` is one that the servers see under the same path, in which calls and results lie;
-    ~/.shunter/calls if left out. `python` runs it there; it needs cloudpickle; this Python if left
-    out.
-    """
-
-    folder: str
-    python: str
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ class Settings:
 
 @contextmanager
 def named(address: UnixAddress | TcpAddress, *, changes: bool = False) -> Iterator[None]:
-    """Turn failures of a connection into errors that say what they are.
+    """Raise errors that say what the failures of a connection are.
 
     Args:
         address: where the connection leads.

@@ -64,6 +64,7 @@ from .policy_plugins import (
     informed as informed,
 )
 from .resolved import (
+    LEARNS_TOLERANCE as LEARNS_TOLERANCE,
     PROBE_LIVE_LEAST_US as PROBE_LIVE_LEAST_US,
     REACTOR as REACTOR,
     PolicyRuntime as PolicyRuntime,

@@ -7,7 +7,7 @@ digest. So equal runs record equal bytes, wherever they read from and write to.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from shunter.config.cluster import GPU
 from shunter.config.loading import LoadedConfig
@@ -78,32 +78,38 @@ def record_of(
         moves_evicted: whether the plan that evicts a job may move it.
     """
     document = loaded.config.model_dump(mode="json", by_alias=True)
-    log = document.pop("log")
+    document.pop("log")
     name = loaded.config.policy.name
     params = loaded.chosen_params.record()
     document["policy"]["params"] = {name: params}
     _settle_later_keys(document, loaded)
     document["workload"] = workload
-    document["reasons"] = log["reasons"]
-    document["instant"] = instant
-    if launches_first(loaded.config):
-        document[LAUNCHES_FIRST] = True
-    if loaded.chosen_params.full_waits:
-        document[FULL_WAITS] = True
-    if moves_evicted:
-        document[MOVES_EVICTED] = True
     for name in ("backend", "server"):
         document.pop(name, None)
-    if loaded.config.backend.is_live:
-        document["backend"] = {
-            "kind": loaded.config.backend.kind,
-            "checkpoints_stay": loaded.config.backend.checkpoints_stay,
+    document |= _conduct(loaded, instant=instant, moves_evicted=moves_evicted)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _conduct(loaded: LoadedConfig, *, instant: bool, moves_evicted: bool) -> dict[str, Any]:
+    """Return what the record says of how jobs are run; `_rules` follow from it."""
+    config = loaded.config
+    found: dict[str, Any] = {"reasons": config.log.reasons, "instant": instant}
+    if launches_first(config):
+        found[LAUNCHES_FIRST] = True
+    if loaded.chosen_params.full_waits:
+        found[FULL_WAITS] = True
+    if moves_evicted:
+        found[MOVES_EVICTED] = True
+    if config.backend.is_live:
+        found["backend"] = {
+            "kind": config.backend.kind,
+            "checkpoints_stay": config.backend.checkpoints_stay,
             RETRIES_ELSEWHERE: True,
         }
-        if loaded.config.backend.launches_wait:
-            document["backend"]["launches_wait"] = True
-        document[REACTOR] = _REACTIONS
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if config.backend.launches_wait:
+            found["backend"]["launches_wait"] = True
+        found[REACTOR] = _REACTIONS
+    return found
 
 
 def launches_first(config: Config) -> bool:
@@ -120,6 +126,10 @@ def launches_first(config: Config) -> bool:
 def tolerance_of(config: Config) -> float:
     """Return from which part on a measured speed corrects the table; 0: none does."""
     return config.policy.tolerance(is_measured=_is_measured(config))
+
+
+LEARNS_TOLERANCE: Final = "policy.placement = 'topology'"
+"""The key and value with which `learns_tolerance` can hold, for messages."""
 
 
 def learns_tolerance(config: Config) -> bool:
@@ -211,45 +221,62 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
 
 
 def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
-    config = loaded.config
-    section = config.policy
-    plugin = find_policy(section.name)
+    config, section = loaded.config, loaded.config.policy
+    sensitivity, is_live = loaded.sensitivity, config.backend.is_live
     placement = section.placement_strategy(loaded.skews)
-    sensitivity, at_events = loaded.sensitivity, not section.round_us
-    policy = weighed(equipped(built(plugin, loaded.chosen_params, placement)), sensitivity)
-    policy = completed(section.aged(policy), placement, sensitivity, at_events=at_events)
+    plain = built(find_policy(section.name), loaded.chosen_params, placement)
+    policy = section.aged(weighed(equipped(plain), sensitivity))
+    policy = completed(policy, placement, sensitivity, at_events=not section.round_us)
     policy = informed(policy, loaded.throughputs)
-    policy = section.sized(policy, sensitivity, is_live=config.backend.is_live)
+    policy = section.sized(policy, sensitivity, is_live=is_live)
     policy = section.making_room(section.proposing(policy))
-    if not config.backend.is_live:
+    if not is_live:
         refuse_callers(section)
-    refuse_misfits(config, policy, loaded.chosen_params, is_live=config.backend.is_live)
-    if config.backend.is_live:
+    refuse_misfits(config, policy, loaded.chosen_params, is_live=is_live)
+    if is_live:
         refuse_short_probes(section, loaded.chosen_params)
-    rules = RoundRules(
+    document = {
+        "seed": config.seed,
+        "simulation": config.simulation.model_dump(mode="json", include={"lease", "reactions"}),
+        **_conduct(loaded, instant=instant, moves_evicted=True),
+    }
+    check = _table_check(tolerance_of(config), sensitivity)
+    return PolicyRuntime(policy, _rules(section, document, check, learns=learns_tolerance(config)))
+
+
+def _rules(
+    section: PolicySection, document: Mapping[str, Any], check: TableCheck | None, *, learns: bool
+) -> RoundRules:
+    """Return the rules by which a policy is asked, as a record says them.
+
+    A log of an earlier version lacks keys that say later rules, and is decided again without these.
+    """
+    backend, reactor = document.get("backend"), document.get(REACTOR, 0)
+    live = backend or {}
+    return RoundRules(
         round_us=section.round_us,
-        seed=config.seed,
-        instant=instant,
-        backend_rounds=config.simulation.lease.round_ends == "last_gang",
-        all_reasons=config.log.reasons == "all",
+        seed=document["seed"],
+        instant=document["instant"],
+        backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
+        all_reasons=document["reasons"] == "all",
         guards=section.guards.guards(
-            launches_first=launches_first(config), only_lower=config.backend.is_live
+            launches_first=document.get(LAUNCHES_FIRST, False),
+            only_lower=reactor >= _LOWER_GUARDS,
         ),
-        is_live=config.backend.is_live,
-        live_reactions=config.simulation.reactions is Reactions.live,
-        checkpoints_stay=config.backend.checkpoints_stay,
-        launches_wait=config.backend.launches_wait,
+        is_live=backend is not None,
+        live_reactions=document["simulation"].get("reactions") == Reactions.live,
+        checkpoints_stay=live.get("checkpoints_stay", False),
+        launches_wait=live.get("launches_wait", False),
         takes_turns=section.slicing is not None,
-        on_fault=section.reaction(is_live=config.backend.is_live),
-        table_check=_table_check(tolerance_of(config), sensitivity),
-        learns_tolerance=learns_tolerance(config),
+        on_fault=section.reaction(is_live=backend is not None),
+        table_check=check,
+        learns_tolerance=learns,
         decentralised=section.scheme,
-        full_waits=loaded.chosen_params.full_waits,
-        moves_evicted=True,
-        bounds_departures=config.backend.is_live,
-        retries_elsewhere=config.backend.is_live,
+        full_waits=document.get(FULL_WAITS, False),
+        moves_evicted=document.get(MOVES_EVICTED, False),
+        bounds_departures=reactor >= _BOUND_DEPARTURES,
+        retries_elsewhere=live.get(RETRIES_ELSEWHERE, False),
     )
-    return PolicyRuntime(policy, rules)
 
 
 PROBE_LIVE_LEAST_US = 6_000_000
@@ -334,30 +361,9 @@ def recorded_runtime(record: str) -> PolicyRuntime:
         table = json.dumps(section.params[section.name])
         plugin = find_policy(section.name)
         params = plugin.Params.model_validate_json(table)
-        rules = RoundRules(
-            round_us=section.round_us,
-            seed=document["seed"],
-            instant=document["instant"],
-            backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
-            all_reasons=document["reasons"] == "all",
-            guards=section.guards.guards(
-                launches_first=document.get(LAUNCHES_FIRST, False),
-                only_lower=document.get(REACTOR, 0) >= _LOWER_GUARDS,
-            ),
-            is_live="backend" in document,
-            live_reactions=document["simulation"].get("reactions") == Reactions.live,
-            checkpoints_stay=document.get("backend", {}).get("checkpoints_stay", False),
-            launches_wait=document.get("backend", {}).get("launches_wait", False),
-            takes_turns=section.slicing is not None,
-            on_fault=section.reaction(is_live="backend" in document),
-            table_check=_table_check(section.correct_beyond or 0.0, sensitivity),
-            learns_tolerance=section.learns(is_measured=bool(section.topology.learn)),
-            decentralised=section.scheme,
-            full_waits=document.get(FULL_WAITS, False),
-            moves_evicted=document.get(MOVES_EVICTED, False),
-            bounds_departures=document.get(REACTOR, 0) >= _BOUND_DEPARTURES,
-            retries_elsewhere=document.get("backend", {}).get(RETRIES_ELSEWHERE, False),
-        )
+        check = _table_check(section.correct_beyond or 0.0, sensitivity)
+        learns = section.learns(is_measured=bool(section.topology.learn))
+        rules = _rules(section, document, check, learns=learns)
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
     # The record holds the whole table, whatever was read then.

@@ -17,9 +17,10 @@ from .cluster import (
     Server as Server,
     UsableGpus as UsableGpus,
     gpus_of as gpus_of,
+    lowest_bits as lowest_bits,
 )
-from .input_handlers import stays_in_place as stays_in_place
 from .interfaces import (
+    REPLAN_AFTER as REPLAN_AFTER,
     AnyPolicy as AnyPolicy,
     AttemptExited as AttemptExited,
     Backend as Backend,
@@ -114,16 +115,20 @@ from .scheduler import (
     leaves_work as leaves_work,
     merged as merged,
     policy_observers as policy_observers,
+    stays_in_place as stays_in_place,
 )
 from .state import (
+    AT_WORK as AT_WORK,
     ENDING as ENDING,
     GRANTED as GRANTED,
     LAUNCHING as LAUNCHING,
+    LEAVING as LEAVING,
     NEVER_US as NEVER_US,
     NO_RESULT as NO_RESULT,
     PROPOSING as PROPOSING,
     RUNNING as RUNNING,
     SUSPENDING as SUSPENDING,
+    TRANSITIONS as TRANSITIONS,
     WAITING as WAITING,
     FoldResult as FoldResult,
     Job as Job,
@@ -134,6 +139,7 @@ from .state import (
     Rule as Rule,
     State as State,
     proposal_wait_of as proposal_wait_of,
+    sooner as sooner,
     state_digest as state_digest,
     steps_in as steps_in,
     time_for_us as time_for_us,

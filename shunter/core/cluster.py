@@ -167,19 +167,6 @@ class Nearness:
     indexed anew at the next question.
     """
 
-    __slots__ = (
-        "_areas",
-        "_counted",
-        "_domains",
-        "_flips",
-        "_known",
-        "_racks",
-        "_stale_areas",
-        "levels",
-        "stale",
-        "tables",
-    )
-
     def __init__(self, servers: Sequence[Server], free: Sequence[int]) -> None:
         sets = dict.fromkeys(server.configuration for server in servers)
         described = {groups.level for where in sets for groups in where.levels}
@@ -437,7 +424,7 @@ class Pool:
 
 Gpu = tuple[NodeName, int]
 
-_SLICED = Sharing.sliced  # members are slow to look up
+_EXCLUSIVE, _, _SLICED = Sharing  # members are slow to look up
 
 
 def gpus_of(share: Share) -> list[Gpu]:
@@ -448,6 +435,18 @@ def gpus_of(share: Share) -> list[Gpu]:
         found.append((share.node, (mask & -mask).bit_length() - 1))
         mask &= mask - 1
     return found
+
+
+def lowest_bits(mask: int, count: int) -> int:
+    """Return the `count` lowest bits set in a mask that has at least so many."""
+    if count == 1:
+        return mask & -mask
+    if mask.bit_count() == count:
+        return mask
+    rest = mask
+    for _ in range(count):
+        rest &= rest - 1
+    return mask ^ rest
 
 
 @dataclass(slots=True)
@@ -463,9 +462,13 @@ class Tenants:
     def join(self, ordinal: int, job_id: JobId, what: Allocation) -> tuple[Share, ...]:
         """Enter a job; return its shares, with only the GPUs on which it is the first.
 
+        One that shares no GPUs is in no list.
+
         Raises:
             IllegalEventError: it is there already.
         """
+        if what.sharing is _EXCLUSIVE:
+            return what.shares
         first = []
         for share in what.shares:
             mask = 0
@@ -487,6 +490,8 @@ class Tenants:
         Raises:
             IllegalEventError: it is not there.
         """
+        if what.sharing is _EXCLUSIVE:
+            return what.shares
         last = []
         for share in what.shares:
             mask = 0

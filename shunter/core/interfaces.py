@@ -10,39 +10,16 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from shunter.core.plan import Plan
 from shunter.core.view import View
 from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
     Allocation,
-    AllocationLearned,
-    AttemptLost,
-    AttemptStarted,
-    CheckpointSaved,
-    ClockStepped,
     Event,
-    GpuQuarantined,
-    GpusReleased,
-    GpusTaken,
-    JobContinued,
     JobId,
     JobSpec,
-    JobStopped,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
-    NodeLost,
     NodeName,
-    NodeReachable,
-    NodeUnreachable,
-    ProfileSampled,
-    ReshapeRefused,
-    SegmentSealed,
     SolvedFact,
-    SpeedChanged,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    Target,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
     fact,
+    facts,
 )
 
 # From these records the core makes facts; other observations are facts already (`NodeLost`, …).
@@ -248,31 +225,31 @@ Observation: TypeAlias = (
     | RoundEnded
     | NothingComes
     | WorldEnded
-    | LaunchFailed
-    | AttemptStarted
-    | SpeedChanged
-    | SuspendAcknowledged
-    | SuspendEscalated
-    | TrainingStarted
-    | JobStopped
-    | JobContinued
-    | TurnStarted
-    | TurnEnded
-    | CheckpointSaved
-    | MessagesDropped
-    | JobSuspended
-    | AttemptLost
-    | GpusReleased
-    | NodeLost
-    | NodeUnreachable
-    | NodeReachable
-    | AllocationLearned
-    | ReshapeRefused
-    | GpuQuarantined
-    | GpusTaken
-    | ProfileSampled
-    | ClockStepped
-    | SegmentSealed
+    | facts.LaunchFailed
+    | facts.AttemptStarted
+    | facts.SpeedChanged
+    | facts.SuspendAcknowledged
+    | facts.SuspendEscalated
+    | facts.TrainingStarted
+    | facts.JobStopped
+    | facts.JobContinued
+    | facts.TurnStarted
+    | facts.TurnEnded
+    | facts.CheckpointSaved
+    | facts.MessagesDropped
+    | facts.JobSuspended
+    | facts.AttemptLost
+    | facts.GpusReleased
+    | facts.NodeLost
+    | facts.NodeUnreachable
+    | facts.NodeReachable
+    | facts.AllocationLearned
+    | facts.ReshapeRefused
+    | facts.GpuQuarantined
+    | facts.GpusTaken
+    | facts.ProfileSampled
+    | facts.ClockStepped
+    | facts.SegmentSealed
 )
 Input: TypeAlias = Command | Observation
 
@@ -425,6 +402,26 @@ Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]
 Observers = Mapping[type[Event], Observer]
 
+REPLAN_AFTER = (
+    *(
+        facts.JobSubmitted,
+        facts.JobHeld,
+        facts.JobReleased,
+        facts.JobResized,
+        facts.JobCancelRequested,
+        facts.QuotaChanged,
+    ),
+    *(
+        facts.GpusReleased,
+        facts.LaunchFailed,
+        facts.AttemptLost,
+        facts.PlanRejected,
+        *CLUSTER_CHANGES,
+        *JOB_ENDS,
+    ),
+)
+"""The kinds after which another plan may be due: who wants GPUs, or what GPUs there are."""
+
 
 def both(first: Observers, second: Observers) -> Observers:
     """Return who is told of facts by two: the first of them before the second."""
@@ -457,7 +454,7 @@ class Policy(Protocol[Memory]):
     """A pure function from a view and its own memory to a plan that explains itself.
 
     Its memory is a plain dataclass which only observers and `advance` write; `self` holds
-    configuration only. See docs/decisions/0003 for where this differs from the first design.
+    configuration only. docs/decisions/policies.md says why the port is as it is.
     """
 
     @property
@@ -481,7 +478,7 @@ class Policy(Protocol[Memory]):
     def advance(self, memory: Memory, view: View) -> None:
         """Bring the memory up to the view's instant; called right before a plan."""
 
-    def target(self, memory: Memory, view: View) -> tuple[Target, ...] | SolvedFact | None:
+    def target(self, memory: Memory, view: View) -> tuple[facts.Target, ...] | SolvedFact | None:
         """Return new target shares if they are due: the expensive part, recorded.
 
         The whole fact, where there is more to say of them (that there was no answer, and why), or

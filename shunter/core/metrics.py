@@ -22,24 +22,22 @@ from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
     Event,
-    GangApproved,
-    GpusReleased,
     JobId,
-    JobReshaped,
-    LaunchFailed,
-    Outcome,
-    RoundPlanned,
     end_us_of,
     fact,
+    facts,
 )
 
-_REJECTED = Outcome.rejected
+_REJECTED = facts.Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.
-LAUNCHES = (AllocationChanged, AllocationLearned, GpusReleased, AttemptLost, LaunchFailed)
+LAUNCHES = (
+    facts.AllocationChanged,
+    facts.AllocationLearned,
+    facts.GpusReleased,
+    facts.AttemptLost,
+    facts.LaunchFailed,
+)
 SIZE_CLASSES = ((0, "cpu"), (1, "1"), (2, "2-4"), (5, "5-8"), (9, "9-16"), (17, "17+"))
 
 
@@ -98,7 +96,7 @@ class JobLedger:
 
     ids: list[JobId] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
-    statuses: list[Outcome] = field(default_factory=list)
+    statuses: list[facts.Outcome] = field(default_factory=list)
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     capacity_us: int = 0
     usable: UsableGpus = field(default_factory=UsableGpus)
@@ -117,7 +115,7 @@ class JobLedger:
         told: dict[type[Event], object] = dict.fromkeys(JOB_ENDS, self._ended)
         told.update(dict.fromkeys(CLUSTER_CHANGES, self._cluster_changed))
         told.update(dict.fromkeys(LAUNCHES, self._launched))
-        told[JobReshaped] = self._held_elsewhere
+        told[facts.JobReshaped] = self._held_elsewhere
         return told  # type: ignore[return-value]  # each observer takes the kinds it is listed for
 
     def results(self) -> list[JobResult]:
@@ -159,7 +157,7 @@ class JobLedger:
             if job.attempt > 1 and held.gpus == last.gpus and not held.is_on_gpus_of(last):
                 self.moves[job_id] = self.moves.get(job_id, 0) + 1
             self.places[job_id] = held
-        if isinstance(event, AllocationLearned):
+        if isinstance(event, facts.AllocationLearned):
             self.places[event.job_id] = view.jobs[event.job_id].held
         self._held_elsewhere(event, view)
 
@@ -264,7 +262,7 @@ def finish_time_fairness(result: JobResult, alone_us: int) -> float | None:
     rho = shared time / independent time (Mahajan et al., Themis, NSDI 2020, section 3), with the
     independent time that of the job alone on the cluster.
     """
-    if result.status != Outcome.finished or result.jct_us is None or alone_us <= 0:
+    if result.status != facts.Outcome.finished or result.jct_us is None or alone_us <= 0:
         return None
     return result.jct_us / alone_us
 
@@ -314,8 +312,8 @@ class ProposalNumbers:
     def observers(self) -> Observers:
         """Return what it listens to."""
         return {
-            RoundPlanned: self._planned,
-            GangApproved: self._approved,
+            facts.RoundPlanned: self._planned,
+            facts.GangApproved: self._approved,
             **dict.fromkeys(JOB_ENDS, self._ended),
         }
 
@@ -331,14 +329,14 @@ class ProposalNumbers:
             "approval_s": asdict(times),
         }
 
-    def _planned(self, event: RoundPlanned, view: View) -> None:
+    def _planned(self, event: facts.RoundPlanned, view: View) -> None:
         for job_id in event.admitted:
             self._since_us[job_id] = event.at_us
             self.admitted_us.append(event.at_us)
         for job_id in event.dismissed:
             self._since_us.pop(job_id, None)
 
-    def _approved(self, event: GangApproved, view: View) -> None:
+    def _approved(self, event: facts.GangApproved, view: View) -> None:
         since_us = self._since_us.pop(event.job_id, None)
         if since_us is not None:
             self.waits_s.append((event.at_us - since_us) / 1e6)

@@ -21,10 +21,9 @@ from shunter.core.speeds import (
 )
 from shunter.core.state import (
     ENDING,
-    GRANTED,
     LAUNCHING,
+    PROMISED,
     RUNNING,
-    SUSPENDING,
     FoldResult,
     Job,
     JobPhase,
@@ -45,40 +44,14 @@ from shunter.events import (
     RESIZED,
     TIMEOUT,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
     Event,
     FactClass,
-    GpusReleased,
-    GpusTaken,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobFinished,
-    JobHeld,
     JobId,
-    JobRejected,
-    JobReleased,
-    JobResized,
-    JobRetried,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
     Level,
-    NodeLost,
-    ProfileSampled,
     Reason,
-    ReshapeRefused,
-    SchedulerStarted,
-    SensitivityCorrected,
     Sharing,
-    TimeLimitReached,
-    ToleranceLearnt,
     class_of,
+    facts,
     record,
 )
 
@@ -96,8 +69,6 @@ With retries it fails once it has had as many further attempts.
 class Departures:
     """What the attempts of jobs that left unasked have come to."""
 
-    __slots__ = ("_counts", "_failing", "_left", "_rules", "_saved", "_state")
-
     def __init__(self, state: State, rules: RoundRules) -> None:
         self._state, self._rules = state, rules
         self._counts: dict[JobId, int] = {}
@@ -105,13 +76,13 @@ class Departures:
         self._left: dict[JobId, int] = {}
         self._failing: dict[JobId, str] = {}
 
-    def saved(self, fact: CheckpointSaved, before: object) -> Sequence[JobHeld]:
+    def saved(self, fact: facts.CheckpointSaved, before: object) -> Sequence[facts.JobHeld]:
         """Note the step of a checkpoint; nothing follows."""
         if fact.step is not None:
             self._saved[fact.job_id] = fact.step
         return ()
 
-    def left(self, fact: JobSuspended, began_us: int | None) -> Sequence[JobHeld]:
+    def left(self, fact: facts.JobSuspended, began_us: int | None) -> Sequence[facts.JobHeld]:
         """Let a job wait whose attempt left, or fail once its GPUs are released.
 
         An attempt that somebody else ended, such as Slurm, says so as its cause, and is not
@@ -126,12 +97,12 @@ class Departures:
             self._failing[job.job_id] = f"left {times} by itself (exit code 75) without progress"
             return ()
         until_us = at_us + backoff_us(count) if count > 1 else None
-        return () if job.is_on_hold else (JobHeld(at_us, job.job_id, BACKING_OFF, until_us),)
+        return () if job.is_on_hold else (facts.JobHeld(at_us, job.job_id, BACKING_OFF, until_us),)
 
-    def released(self, job: Job, at_us: int) -> Sequence[JobFailed]:
+    def released(self, job: Job, at_us: int) -> Sequence[facts.JobFailed]:
         """Fail a job that has left too often, now that its GPUs are released."""
         cause = self._failing.pop(job.job_id, "")
-        return (JobFailed(at_us, job.job_id, cause),) if cause else ()
+        return (facts.JobFailed(at_us, job.job_id, cause),) if cause else ()
 
     def _count(self, job: Job, lived_us: int) -> int:
         """Count a departure; return how many in a row there were without progress."""
@@ -193,15 +164,15 @@ class _Measured:
 class MeasuredShares:
     """All jobs that measure themselves, from the beginning of a term on."""
 
-    __slots__ = ("_check", "_jobs", "_state", "_tables")
-
     def __init__(self, state: State, check: TableCheck) -> None:
         self._state = state
         self._check = check
         self._jobs: dict[JobId, _Measured] = {}
         self._tables: dict[str, tuple[tuple[MeasuredCell, ...], SensitivityTable]] = {}
 
-    def sampled(self, fact: ProfileSampled, before: None) -> Sequence[SensitivityCorrected]:
+    def sampled(
+        self, fact: facts.ProfileSampled, before: None
+    ) -> Sequence[facts.SensitivityCorrected]:
         """Return how a sample corrects the table, if it does."""
         job = self._state.jobs[fact.job_id]
         if not fact.batch_s or job.phase is not RUNNING or self._check.table.of(job.spec) is None:
@@ -228,15 +199,11 @@ class MeasuredShares:
         means, told = ({}, {}) if same is None else (same.means, same.told)
         means.pop(share, None)
         told.pop(share, None)
-        if before is None and len(self._jobs) > len(self._state.jobs):
-            self._forget_ended()
+        if before is None and len(self._jobs) > len(jobs := self._state.jobs):
+            self._jobs = {job_id: mine for job_id, mine in self._jobs.items() if job_id in jobs}
         self._jobs[job.job_id] = _Measured(
             where, job.attempt, job.allocation, share, means, told, step
         )
-
-    def _forget_ended(self) -> None:
-        jobs = self._state.jobs
-        self._jobs = {job_id: mine for job_id, mine in self._jobs.items() if job_id in jobs}
 
     def _share(self, job: Job) -> _PerGpu | None:
         """Return what each GPU of a job has; None: unsaid, or not the same for all."""
@@ -266,7 +233,9 @@ class MeasuredShares:
             return True
         return bool(self._state.cluster.deciding.beside(job.job_id, job.allocation.shares))
 
-    def _compared(self, job: Job, mine: _Measured, at_us: int) -> Sequence[SensitivityCorrected]:
+    def _compared(
+        self, job: Job, mine: _Measured, at_us: int
+    ) -> Sequence[facts.SensitivityCorrected]:
         """Hold shares to the table by the rate with a job's base.
 
         It is the share that the job has; where that is the base, all others that it has had.
@@ -285,7 +254,7 @@ class MeasuredShares:
 
     def _held(
         self, job: Job, mine: _Measured, share: _PerGpu, base: _PerGpu, at_us: int
-    ) -> SensitivityCorrected | None:
+    ) -> facts.SensitivityCorrected | None:
         """Hold a share to the table; return how it is corrected, if it is."""
         measured = self._speed(job, base) * mine.means[base].batch_s / mine.means[share].batch_s
         size = self._check.table.size_of(job.spec)
@@ -300,7 +269,9 @@ class MeasuredShares:
         mine.told[share] = measured = round(measured, _DIGITS)
         expected = round(expected, _DIGITS)
         model, job_id = job.spec.model, job.job_id
-        return SensitivityCorrected(at_us, job_id, model, size, *share, expected, measured, *base)
+        return facts.SensitivityCorrected(
+            at_us, job_id, model, size, *share, expected, measured, *base
+        )
 
     def _base(self, job: Job, mine: _Measured) -> _PerGpu | None:
         """Return the share nearest to the proportional one by the configured table."""
@@ -352,14 +323,14 @@ def sample_reactions(
         return {}
     shares = None if check is None else MeasuredShares(state, check)
 
-    def sampled(fact: ProfileSampled, before: None) -> Sequence[Event]:
+    def sampled(fact: facts.ProfileSampled, before: None) -> Sequence[Event]:
         corrected = () if shares is None else shares.sampled(fact, before)
         return [*corrected, *(_learnt(fact, state) if learns else ())]
 
-    return {ProfileSampled: sampled}
+    return {facts.ProfileSampled: sampled}
 
 
-def _learnt(fact: ProfileSampled, state: State) -> Sequence[ToleranceLearnt]:
+def _learnt(fact: facts.ProfileSampled, state: State) -> Sequence[facts.ToleranceLearnt]:
     job = state.jobs[fact.job_id]
     pace = job.pace
     if not fact.batch_s or pace.seen != SAMPLES_BEFORE + SAMPLES_COUNTED:
@@ -369,7 +340,7 @@ def _learnt(fact: ProfileSampled, state: State) -> Sequence[ToleranceLearnt]:
         return ()
     servers, shares = state.cluster.servers, job.held.shares
     nodes = {share.node: servers[share.node].configuration for share in shares}
-    told = ToleranceLearnt(
+    told = facts.ToleranceLearnt(
         *(fact.at_us, job.job_id, job.spec.model, nodes[shares[0].node].gpu_type),
         level_of(job.held, nodes),
         tuple(sorted([share.gpus for share in shares], reverse=True)),
@@ -386,7 +357,7 @@ def _tells_of_distance(job: Job) -> bool:
     return held.sharing is _EXCLUSIVE
 
 
-def _is_known(told: ToleranceLearnt, state: State) -> bool:
+def _is_known(told: facts.ToleranceLearnt, state: State) -> bool:
     """Say whether it is what the same job told last of such a placement."""
     key = (told.gpu_type, told.level, told.split, told.batch_size)
     return any(
@@ -401,18 +372,18 @@ def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
     Where others hold CPUs or memory too, it says how many GPUs and CPUs, and how many MB; where
     another job keeps what it was to give up, on which servers.
     """
-    if isinstance(fact, AllocationLearned):
+    if isinstance(fact, facts.AllocationLearned):
         because = replace(DISPLACED, beneficiaries=(fact.job_id,))
-    elif isinstance(fact, ReshapeRefused):
+    elif isinstance(fact, facts.ReshapeRefused):
         where = ", ".join(share.node for share in fact.kept)
         because = replace(DISPLACED, beneficiaries=(fact.job_id,), detail=where)
     else:
-        assert isinstance(fact, GpusTaken), "nothing else displaces anybody"
+        assert isinstance(fact, facts.GpusTaken), "nothing else displaces anybody"
         because = replace(DISPLACED, detail=fact.node)
         if fact.cpus_milli or fact.memory_mb:
             held = (fact.gpu_mask.bit_count(), fact.cpus_milli / 1000, fact.memory_mb)
             because = replace(because, scores=held)
-    return [AllocationChanged(fact.at_us, job.job_id, NOTHING, because) for job in displaced]
+    return [facts.AllocationChanged(fact.at_us, job.job_id, NOTHING, because) for job in displaced]
 
 
 #     a fact ──▶ fold ──▶ react ──▶ facts that follow ──▶ fold ──▶ react ──▶ …
@@ -420,7 +391,7 @@ def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
 #
 # The live scheduler and a simulation emit these facts; `replay --verify` compares them.
 
-JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
+JobEnd = facts.JobFinished | facts.JobFailed | facts.JobCancelled | facts.JobRetried
 """What follows once nothing of an attempt is left."""
 
 
@@ -436,8 +407,13 @@ class Before:
     is_displaced: bool = False
 
 
-_ALONE = (SchedulerStarted, CheckpointDiscarded, AllocationLearned, ReshapeRefused)
-WATCHED = frozenset((AttemptLost, LaunchFailed, JobSuspended))
+_ALONE = (
+    facts.SchedulerStarted,
+    facts.CheckpointDiscarded,
+    facts.AllocationLearned,
+    facts.ReshapeRefused,
+)
+WATCHED = frozenset((facts.AttemptLost, facts.LaunchFailed, facts.JobSuspended))
 """The kinds of which it must be known how their job was before."""
 
 
@@ -470,18 +446,6 @@ class Reactor:
     anything can follow. How often attempts were lost in a row is counted from the term's start on.
     """
 
-    __slots__ = (
-        "_departures",
-        "_losses",
-        "_reactions",
-        "_rules",
-        "_state",
-        "admission",
-        "gone_us",
-        "kinds",
-        "timers",
-    )
-
     def __init__(self, state: State, rules: RoundRules) -> None:
         self._state = state
         self._rules = rules
@@ -492,27 +456,27 @@ class Reactor:
         self.gone_us: int | None = None
         self._reactions: dict[type[Event], Callable[[Any, Any], Sequence[Event]]] = {
             **dict.fromkeys((*_ALONE, *CLUSTER_CHANGES, *JOB_ENDS), _nothing),
-            NodeLost: self._node_lost,
-            JobSubmitted: self._submitted,
-            JobCancelRequested: self._cancel_requested,
-            JobHeld: self._held,
-            JobReleased: self._released,
-            JobResized: self._resized,
-            JobRetried: self._retried,
-            GpusReleased: self._gpus_released,
-            JobSuspended: self._suspended,
-            AttemptLost: self._attempt_lost,
-            LaunchFailed: self._launch_failed,
+            facts.NodeLost: self._node_lost,
+            facts.JobSubmitted: self._submitted,
+            facts.JobCancelRequested: self._cancel_requested,
+            facts.JobHeld: self._held,
+            facts.JobReleased: self._released,
+            facts.JobResized: self._resized,
+            facts.JobRetried: self._retried,
+            facts.GpusReleased: self._gpus_released,
+            facts.JobSuspended: self._suspended,
+            facts.AttemptLost: self._attempt_lost,
+            facts.LaunchFailed: self._launch_failed,
             **gang_reactions(state, rules),
             **sample_reactions(state, rules),
-            **({AttemptStarted: self._started} if rules.launches_wait else {}),
-            **({CheckpointSaved: self._departures.saved} if rules.bounds_departures else {}),
+            **({facts.AttemptStarted: self._started} if rules.launches_wait else {}),
+            **({facts.CheckpointSaved: self._departures.saved} if rules.bounds_departures else {}),
         }
         self.kinds = frozenset(self._reactions)
 
     def look(self, fact: Event) -> Before | None:
         """Return how a job is before a fact of a kind in `WATCHED` is folded."""
-        if not isinstance(fact, AttemptLost | LaunchFailed | JobSuspended):
+        if not isinstance(fact, facts.AttemptLost | facts.LaunchFailed | facts.JobSuspended):
             return None
         job = self._state.jobs.get(fact.job_id)
         if job is None:
@@ -531,7 +495,9 @@ class Reactor:
         if result.displaced:
             return displacements(fact, result.displaced)
         if result.stranded:  # they needed this job to end otherwise
-            return [JobCancelled(fact.at_us, job_id, DEPENDENCY) for job_id in result.stranded]
+            return [
+                facts.JobCancelled(fact.at_us, job_id, DEPENDENCY) for job_id in result.stranded
+            ]
         return self._reactions[kind](fact, before)
 
     def due(self, now_us: int) -> Due | None:
@@ -556,16 +522,16 @@ class Reactor:
         # Logs of simulations say it of jobs that finished, and of no others.
         gone_us = ended_us if self._rules.is_live else None
         if job.end_cause == TIMEOUT:
-            return JobFailed(at_us, job.job_id, TIMEOUT, exit_code, gone_us)
+            return facts.JobFailed(at_us, job.job_id, TIMEOUT, exit_code, gone_us)
         if job.end_cause:
-            return JobCancelled(at_us, job.job_id, job.end_cause, gone_us)
+            return facts.JobCancelled(at_us, job.job_id, job.end_cause, gone_us)
         if exit_code == 0:
-            return JobFinished(at_us, job.job_id, ended_us)
+            return facts.JobFinished(at_us, job.job_id, ended_us)
         if self.may_retry(job) and job.failures <= job.spec.retries:
-            return JobRetried(at_us, job.job_id, job.attempt)
-        return JobFailed(at_us, job.job_id, EXITED, exit_code, gone_us)
+            return facts.JobRetried(at_us, job.job_id, job.attempt)
+        return facts.JobFailed(at_us, job.job_id, EXITED, exit_code, gone_us)
 
-    def discards(self, seen: AttemptStarted) -> list[CheckpointDiscarded]:
+    def discards(self, seen: facts.AttemptStarted) -> list[facts.CheckpointDiscarded]:
         """Return what precedes the start of an attempt: lost checkpoints go.
 
         They could not be brought to it, so the job goes on without them.
@@ -574,11 +540,13 @@ class Reactor:
         if job is None or not self._is_live_attempt(job, seen):
             return []
         return [
-            CheckpointDiscarded(seen.at_us, job.job_id, one.attempt, one.nodes, one.step, LOST)
+            facts.CheckpointDiscarded(
+                seen.at_us, job.job_id, one.attempt, one.nodes, one.step, LOST
+            )
             for one in (job.checkpoints or ())[: job.out_of_reach]
         ]
 
-    def completed(self, seen: AttemptStarted) -> AttemptStarted:
+    def completed(self, seen: facts.AttemptStarted) -> facts.AttemptStarted:
         """Return the start of an attempt with what the core adds to it.
 
         That is whether it waited, and what its checkpoints depend on; of one that is not live,
@@ -593,20 +561,20 @@ class Reactor:
         seen = seen if waited else replace(seen, started_us=None)
         return replace(seen, keeps_split=keeps_split, checkpoints_stay=stay, waited=waited)
 
-    def unstarted(self, seen: LaunchFailed) -> LaunchFailed:
+    def unstarted(self, seen: facts.LaunchFailed) -> facts.LaunchFailed:
         """Return the end of an attempt that never started, with whether it waited."""
         return replace(seen, waited=True) if self._rules.launches_wait else seen
 
-    def _is_live_attempt(self, job: Job, seen: AttemptStarted) -> bool:
+    def _is_live_attempt(self, job: Job, seen: facts.AttemptStarted) -> bool:
         is_current = job.attempt == seen.attempt and job.since_us is not None
         return self._rules.is_live and is_current
 
-    def _started(self, fact: AttemptStarted, before: None) -> Sequence[Event]:
+    def _started(self, fact: facts.AttemptStarted, before: None) -> Sequence[Event]:
         """Note when the time limit is over of a job that has only waited so far."""
         self.timers.began(self._state.jobs[fact.job_id])
         return ()
 
-    def _submitted(self, fact: JobSubmitted, before: None) -> Sequence[Event]:
+    def _submitted(self, fact: facts.JobSubmitted, before: None) -> Sequence[Event]:
         """End a job at once that can never run; hold a task that has no turn."""
         job = self._state.jobs[fact.job_id]
         answer = self._refusal(job, fact.at_us)
@@ -617,48 +585,48 @@ class Reactor:
         self.timers.arrays.add(job)
         return self._without_turn(job, fact.at_us)
 
-    def _refusal(self, job: Job, at_us: int) -> JobRejected | JobCancelled | None:
+    def _refusal(self, job: Job, at_us: int) -> facts.JobRejected | facts.JobCancelled | None:
         """Return how a new job that can never run ends at once; None if it may wait."""
         state, job_id = self._state, job.job_id
         refusal = self.admission.refusal(job.demand, job.spec.user, state.queue_of(job))
         if refusal is not None:
-            return JobRejected(
+            return facts.JobRejected(
                 at_us, job_id, refusal.reason, refusal.needed, refusal.most, refusal.detail
             )
         deadline_us = job.spec.deadline_us
         if deadline_us is not None and deadline_us <= at_us:
             detail = "its deadline is not after its submission"
-            return JobRejected(at_us, job_id, Reason.infeasible, 0, 0, detail)
+            return facts.JobRejected(at_us, job_id, Reason.infeasible, 0, 0, detail)
         if job.blocked_by:
             pending = sum(1 for other in job.spec.depends_on if other.job_id in state.jobs)
             if job.blocked_by > pending:
-                return JobCancelled(at_us, job_id, DEPENDENCY)
+                return facts.JobCancelled(at_us, job_id, DEPENDENCY)
         return None
 
     def _without_turn(self, job: Job, at_us: int) -> Sequence[Event]:
         """Hold a task of an array of which enough are under way."""
         if self.timers.arrays.is_full(job, self._state.jobs):
-            return (JobHeld(at_us, job.job_id, ARRAY),)
+            return (facts.JobHeld(at_us, job.job_id, ARRAY),)
         return ()
 
-    def _cancel_requested(self, fact: JobCancelRequested, before: None) -> Sequence[Event]:
+    def _cancel_requested(self, fact: facts.JobCancelRequested, before: None) -> Sequence[Event]:
         """End a job that holds nothing."""
         job = self._state.jobs[fact.job_id]
         return (self.end_of(job, fact.at_us, None, None),) if job.since_us is None else ()
 
-    def _released(self, fact: JobReleased, before: None) -> Sequence[Event]:
+    def _released(self, fact: facts.JobReleased, before: None) -> Sequence[Event]:
         """Hold a task again that somebody released when it is not its turn."""
         job = self._state.jobs[fact.job_id]
         if class_of(fact) is FactClass.derived or job.since_us is not None:
             return ()
         return self._without_turn(job, fact.at_us)
 
-    def _held(self, fact: JobHeld, before: None) -> Sequence[Event]:
+    def _held(self, fact: facts.JobHeld, before: None) -> Sequence[Event]:
         """Note when a job that backs off comes back."""
         self.timers.returns.add(self._state.jobs[fact.job_id])
         return ()
 
-    def _resized(self, fact: JobResized, before: None) -> Sequence[Event]:
+    def _resized(self, fact: facts.JobResized, before: None) -> Sequence[Event]:
         """Let a job leave GPUs that are not as many as its owner wants from now on.
 
         It is then placed as any other job that waits. What a plan resizes it places itself.
@@ -668,17 +636,17 @@ class Reactor:
             return ()
         if not job.allocation.shares:
             return ()
-        return (AllocationChanged(fact.at_us, job.job_id, NOTHING, RESIZED, instant),)
+        return (facts.AllocationChanged(fact.at_us, job.job_id, NOTHING, RESIZED, instant),)
 
-    def _retried(self, fact: JobRetried, before: None) -> Sequence[Event]:
+    def _retried(self, fact: facts.JobRetried, before: None) -> Sequence[Event]:
         """Let a job that failed by itself wait for its next attempt."""
         job = self._state.jobs[fact.job_id]
         if job.is_on_hold:
             return ()
         until_us = fact.at_us + backoff_us(job.failures)
-        return (JobHeld(fact.at_us, job.job_id, BACKING_OFF, until_us),)
+        return (facts.JobHeld(fact.at_us, job.job_id, BACKING_OFF, until_us),)
 
-    def _gpus_released(self, fact: GpusReleased, before: None) -> Sequence[Event]:
+    def _gpus_released(self, fact: facts.GpusReleased, before: None) -> Sequence[Event]:
         """End a job whose attempt had ended, or that left too often without progress."""
         job, gone_us = self._state.jobs[fact.job_id], self.gone_us
         self.gone_us = None
@@ -686,14 +654,14 @@ class Reactor:
             return self._departures.released(job, fact.at_us)
         return (self.end_of(job, fact.at_us, job.exit_code, gone_us),)
 
-    def _suspended(self, fact: JobSuspended, before: Before) -> Sequence[Event]:
+    def _suspended(self, fact: facts.JobSuspended, before: Before) -> Sequence[Event]:
         """Let a job wait that left though nobody asked it to.
 
         So a job that always leaves at once is not launched again as fast as the machine can.
         """
         return self._departures.left(fact, before.began_us) if before.phase is RUNNING else ()
 
-    def _attempt_lost(self, fact: AttemptLost, before: Before) -> Sequence[Event]:
+    def _attempt_lost(self, fact: facts.AttemptLost, before: Before) -> Sequence[Event]:
         """End a job that was about to; one that is lost again and again waits.
 
         A first loss is not its own fault, and that it was displaced never is.
@@ -705,9 +673,9 @@ class Reactor:
         waits_us = self._loss_us(job, fact.at_us, before) if counts else 0
         if not waits_us or job.is_on_hold:
             return ()
-        return (JobHeld(fact.at_us, job.job_id, BACKING_OFF, fact.at_us + waits_us),)
+        return (facts.JobHeld(fact.at_us, job.job_id, BACKING_OFF, fact.at_us + waits_us),)
 
-    def _launch_failed(self, fact: LaunchFailed, before: Before) -> Sequence[Event]:
+    def _launch_failed(self, fact: facts.LaunchFailed, before: Before) -> Sequence[Event]:
         """Let a job wait before its next try; with too many of them, it fails.
 
         One whose checkpoint could not be brought is tried however often.
@@ -719,25 +687,25 @@ class Reactor:
             return ()
         if fact.retryable and fact.checkpoint_on:
             waits_us = max(backoff_us(1), self._loss_us(job, at_us, before))
-            return (JobHeld(at_us, job.job_id, BACKING_OFF, at_us + waits_us),)
+            return (facts.JobHeld(at_us, job.job_id, BACKING_OFF, at_us + waits_us),)
         if fact.retryable and job.launches_failed < LAUNCHES_MOST:
-            return (JobHeld(at_us, job.job_id, BACKING_OFF),)
-        return (JobFailed(at_us, job.job_id, f"launch: {fact.cause}"),)
+            return (facts.JobHeld(at_us, job.job_id, BACKING_OFF),)
+        return (facts.JobFailed(at_us, job.job_id, f"launch: {fact.cause}"),)
 
     def _loss_us(self, job: Job, at_us: int, before: Before) -> int:
         """Count the loss of an attempt; return how long its job is to wait."""
         lived_us = 0 if before.began_us is None else at_us - before.began_us
         return self._losses.wait_us(job.job_id, lived_us, self._state.jobs)
 
-    def _node_lost(self, fact: NodeLost, before: None) -> Sequence[Event]:
+    def _node_lost(self, fact: facts.NodeLost, before: None) -> Sequence[Event]:
         """Take back what was promised on a lost server.
 
         That is where waiting jobs were to start and running ones to move, none of it launched yet.
         """
         return [
-            AllocationChanged(fact.at_us, job_id, NOTHING, NODE_LOST)
+            facts.AllocationChanged(fact.at_us, job_id, NOTHING, NODE_LOST)
             for job_id, job in self._state.jobs.items()
-            if (job.phase is GRANTED or job.phase is SUSPENDING)
+            if job.phase in PROMISED
             and any(share.node == fact.node for share in job.allocation.shares)
         ]
 
@@ -747,7 +715,7 @@ def holds(fact: Event, state: State) -> bool:
 
     A job that needed several of those that end is gone with the first of them.
     """
-    return not isinstance(fact, JobCancelled) or fact.job_id in state.jobs
+    return not isinstance(fact, facts.JobCancelled) or fact.job_id in state.jobs
 
 
 def orders_end(fact: Event) -> bool:
@@ -755,9 +723,9 @@ def orders_end(fact: Event) -> bool:
 
     Of the others somebody has asked it, or nothing of the job is left.
     """
-    if isinstance(fact, JobCancelled):
+    if isinstance(fact, facts.JobCancelled):
         return fact.cause == DEPENDENCY
-    return isinstance(fact, JobRejected | TimeLimitReached)
+    return isinstance(fact, facts.JobRejected | facts.TimeLimitReached)
 
 
 def _nothing(fact: Event, before: None) -> Sequence[Event]:

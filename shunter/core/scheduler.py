@@ -3,15 +3,25 @@
 `step` folds each fact as it emits it: a decision needs the observations of its own step.
 Within one instant the order is: ends, failures, node changes, arrivals (as the backend hands them
 over), then time limits, then ranks that change by themselves, then the round.
+
+First the scheduler, then what each input becomes: one function a kind, from command or observation
+to facts (`HANDLERS`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from shunter.core.fold import RULES, within_reach
-from shunter.core.input_handlers import HANDLERS
+from shunter.core.cluster import Health
+from shunter.core.fold import RULES, can_begin, can_end, given_up, job_of, within_reach
 from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    Continue,
+    DiscardCheckpoint,
+    DrainNode,
     Effect,
+    HoldJob,
     Input,
     Launch,
     Migrate,
@@ -19,32 +29,49 @@ from shunter.core.interfaces import (
     Observer,
     Observers,
     Policy,
+    ProposeGang,
+    QuarantineGpu,
+    ReleaseGpu,
+    ReleaseJob,
     ReshapeAttempt,
+    ResizeJob,
+    RestoreNode,
     Resume,
+    RoundEnded,
+    SetAside,
+    SetAttemptAside,
+    ShareTurns,
+    Stop,
+    SubmitJob,
     SuspendAttempt,
+    SuspendJob,
     Terminate,
+    Weigh,
+    WorldEnded,
 )
-from shunter.core.planning import Barrier, Planner, RoundRules, orders_of
+from shunter.core.planning import Barrier, Planner, Refused, RoundRules, looked_at, orders_of
 from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
-from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
+from shunter.core.state import AT_WORK, ENDING, NO_RESULT, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
 from shunter.events import (
+    CALLER,
+    GIVEN_UP,
+    HELD,
     JOB_ENDS,
+    NOTHING,
     TRIALS,
-    AllocationChanged,
     Event,
-    JobReleased,
-    JobReshaped,
-    JobSubmitted,
     MemoryPastJobs,
     PastJobs,
-    PlanRejected,
-    RoundPlanned,
-    Trigger,
+    Sharing,
+    SuspendMode,
+    ended_before,
+    facts,
+    key_of,
 )
 
-_ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
+_ROUND, _EVENT, _WAKE = facts.Trigger  # members are slow to look up
 
 ROUNDS_IN_VAIN = 1_000
 """So many rounds that change nothing may follow the end of the last job."""
@@ -80,28 +107,6 @@ class _Route(NamedTuple):
 class Scheduler:
     """One policy on one state."""
 
-    __slots__ = (
-        "_effects",
-        "_events",
-        "_listeners",
-        "_often",
-        "_routes",
-        "asked",
-        "fruitless",
-        "memory",
-        "nothing_comes",
-        "past",
-        "planner",
-        "policy",
-        "reactor",
-        "replan_needed",
-        "round_ended",
-        "rules",
-        "state",
-        "view",
-        "world_ended",
-    )
-
     def __init__(
         self,
         policy: Policy[Any],
@@ -125,6 +130,7 @@ class Scheduler:
         self.view.close()
         self.planner = Planner(self.asked, self.memory, self.state, self.view, rules)
         self.reactor = Reactor(self.state, rules)
+        # What the world said last: it has ended, a round of its own has, nothing comes by itself.
         self.world_ended = self.round_ended = self.nothing_comes = False
         self.fruitless, self.replan_needed = 0, True
         self._listeners = (_recording(self.past, self.state), *listeners)
@@ -158,7 +164,7 @@ class Scheduler:
         if timers.is_set:
             while (fact := timers.due(now_us)) is not None:
                 self.derive(fact)
-                if type(fact) is JobReleased:
+                if type(fact) is facts.JobReleased:
                     self.replan_needed = True
         self.view.close()
 
@@ -169,8 +175,10 @@ class Scheduler:
         if self.rules.backend_rounds:
             ended, self.round_ended = self.round_ended, False
             return ended
-        if self.rules.round_us and not self._is_on_grid(now_us):
-            return False
+        if self.rules.round_us:  # a round begins on the grid, and only once
+            number, rest_us = divmod(now_us, self.rules.round_us)
+            if rest_us or number == self.state.round_number:
+                return False
         if self.replan_needed and not self._often.settled(self.memory):
             return True
         wake_us = self._often.wake_at(self.memory)
@@ -239,7 +247,7 @@ class Scheduler:
             return
         if orders_end(fact):
             self.terminate(self.state.jobs[fact.job_id])  # type: ignore[union-attr]  # all have one
-        if type(fact) is AllocationChanged:
+        if type(fact) is facts.AllocationChanged:
             self.carry_out(fact)
         else:
             self.emit(fact)
@@ -261,15 +269,11 @@ class Scheduler:
         """Ask somebody else from now on, who goes on with the same memory."""
         self.asked = self._often = self.planner.policy = asked
 
-    def _is_on_grid(self, now_us: int) -> bool:
-        """Say whether a round begins now that has not been planned yet."""
-        number, rest_us = divmod(now_us, self.rules.round_us)
-        return not rest_us and number != self.state.round_number
-
     def _plan(self, now_us: int) -> None:
         trigger = (_ROUND if self.rules.round_us else _EVENT) if self.replan_needed else _WAKE
-        if self.asked.is_lost:
-            self._begin_anew(now_us)
+        if self.asked.is_lost:  # it begins with a new memory, as if it had just started
+            self.view.now_us = now_us
+            self.adopt(self.asked.start(self.view), replan_needed=self.replan_needed)
         targets = self.planner.targets(now_us)
         if targets is not None:
             self.emit(targets)
@@ -279,10 +283,10 @@ class Scheduler:
         if self.asked.aside:
             return  # it was set aside meanwhile, and decides nothing
         for event in decisions:
-            if type(event) is AllocationChanged:
+            if type(event) is facts.AllocationChanged:
                 self.fruitless = 0
                 self.carry_out(event)
-            elif type(event) is JobReshaped:
+            elif type(event) is facts.JobReshaped:
                 self.fruitless = 0
                 self._reshape(event)
             else:
@@ -308,11 +312,6 @@ class Scheduler:
                 f"and nothing else will happen; {len(jobs):,} jobs wait, first {next(iter(jobs))}"
             )
 
-    def _begin_anew(self, now_us: int) -> None:
-        """Give a policy that lost its memory a new one, as if it had just begun."""
-        self.view.now_us = now_us
-        self.adopt(self.asked.start(self.view), replan_needed=self.replan_needed)
-
     def _routed(self) -> dict[type[Event], _Route]:
         """Return what is done with each kind of fact, with the observers of today."""
         ours = self._often is self.policy
@@ -324,11 +323,11 @@ class Scheduler:
             for kind, fold in RULES.items()
         }
 
-    def carry_out(self, event: AllocationChanged) -> None:
+    def carry_out(self, event: facts.AllocationChanged) -> None:
         """Change what a job is given, with the order that follows from it."""
         job = self.state.jobs[event.job_id]
         target = event.allocation
-        if (job.phase is RUNNING or job.phase is LAUNCHING) and not job.stays_for(target):
+        if job.phase in AT_WORK and not job.stays_for(target):
             self._effects.append(
                 Migrate(job.job_id, job.attempt, target)
                 if target.shares
@@ -336,7 +335,7 @@ class Scheduler:
             )
         self.emit(event)
 
-    def _reshape(self, event: JobReshaped) -> None:
+    def _reshape(self, event: facts.JobReshaped) -> None:
         """Change the CPUs and memory of a job, with the order that goes with it."""
         job = self.state.jobs[event.job_id]
         if job.since_us is not None:
@@ -365,9 +364,9 @@ def launch_of(job: Job) -> Launch | Resume:
 
 def leaves_work(event: Event) -> bool:
     """Say whether a fact of a round makes the next one due, whatever happens."""
-    if type(event) is RoundPlanned:
+    if type(event) is facts.RoundPlanned:
         return bool(event.fault)
-    return type(event) is PlanRejected
+    return type(event) is facts.PlanRejected
 
 
 def policy_observers(policy: Policy[Any], memory: Any, *, is_ours: bool = False) -> Observers:
@@ -376,9 +375,9 @@ def policy_observers(policy: Policy[Any], memory: Any, *, is_ours: bool = False)
     One that is our own code throughout asks the view for them, which refuses.
     """
     observers = dict(policy.observers(memory))
-    submitted = observers.get(JobSubmitted)
+    submitted = observers.get(facts.JobSubmitted)
     if submitted is not None and not policy.oracle and not is_ours:
-        observers[JobSubmitted] = _redacted(submitted)
+        observers[facts.JobSubmitted] = _redacted(submitted)
     return observers
 
 
@@ -394,18 +393,348 @@ def merged(parts: Iterable[Observers]) -> dict[type[Event], tuple[Observer, ...]
 def _recording(past: PastJobs, state: State) -> Observers:
     """Return what keeps past jobs up to date."""
 
-    def submitted(event: JobSubmitted, view: View) -> None:
+    def submitted(event: facts.JobSubmitted, view: View) -> None:
         if event.dedupe_key:
             past.take(state.seq, event)
 
     def ended(event: Event, view: View) -> None:
         past.take(state.seq, event)
 
-    return {JobSubmitted: submitted, **dict.fromkeys(JOB_ENDS, ended)}
+    return {facts.JobSubmitted: submitted, **dict.fromkeys(JOB_ENDS, ended)}
 
 
-def _redacted(observe: Observer) -> Callable[[JobSubmitted, View], None]:
-    def observe_without_duration(event: JobSubmitted, view: View) -> None:
-        observe(JobSubmitted(event.at_us, event.job_id, event.spec), view)
+def _redacted(observe: Observer) -> Callable[[facts.JobSubmitted, View], None]:
+    def observe_without_duration(event: facts.JobSubmitted, view: View) -> None:
+        observe(facts.JobSubmitted(event.at_us, event.job_id, event.spec), view)
 
     return observe_without_duration
+
+
+# What each input becomes.
+
+
+def submit_job(core: Scheduler, order: SubmitJob) -> None:
+    """Accept a job, unless it was under the same key."""
+    past, spec = core.past, order.spec
+    if order.key and past.job_of(key_of(spec.user, order.key)) is not None:
+        return
+    if past.outcome(order.job_id) is not None:
+        raise IllegalEventError(f"job {order.job_id} was submitted twice")
+    core.emit(
+        facts.JobSubmitted(
+            order.at_us,
+            order.job_id,
+            spec,
+            order.duration_us,
+            order.key,
+            order.environment,
+            ended_before(spec.depends_on, past) if spec.depends_on else (),
+        )
+    )
+
+
+def cancel_job(core: Scheduler, order: CancelJob) -> None:
+    """Ask a job to end; one that holds nothing has ended with that."""
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.phase is ENDING:
+        return
+    core.terminate(job)
+    core.emit(facts.JobCancelRequested(order.at_us, order.job_id, order.by, order.group))
+
+
+def hold_job(core: Scheduler, order: HoldJob) -> None:
+    """Keep a job from starting; one that has ended meanwhile needs no order any more."""
+    if order.job_id in core.state.jobs:
+        core.emit(facts.JobHeld(order.at_us, order.job_id, order.by))
+
+
+def suspend_job(core: Scheduler, order: SuspendJob) -> None:
+    """Keep a job from starting, and take back what it was given if it can leave that.
+
+    One of mode `stop` that runs keeps its GPUs, and stands still on them.
+    """
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.phase is ENDING:
+        return
+    core.emit(facts.JobHeld(order.at_us, order.job_id, order.by))
+    if core.rules.reacts_as_live and stays_in_place(job):
+        core.order(Stop(job.job_id, job.attempt))
+        return
+    stays = job.since_us is not None and job.spec.suspend_mode is SuspendMode.never
+    if job.allocation.shares and not stays:
+        core.carry_out(
+            facts.AllocationChanged(
+                order.at_us, order.job_id, NOTHING, HELD, instant=core.rules.instant
+            )
+        )
+
+
+def stays_in_place(job: Job) -> bool:
+    """Say whether a job that somebody suspends is to stand still on its GPUs."""
+    return job.phase in AT_WORK and job.spec.suspend_mode is SuspendMode.stop
+
+
+def release_job(core: Scheduler, order: ReleaseJob) -> None:
+    """Let a held job start."""
+    job = core.state.jobs.get(order.job_id)
+    if job is not None and job.is_on_hold:
+        core.emit(facts.JobReleased(order.at_us, order.job_id, order.by))
+        if core.rules.reacts_as_live and job.since_us is not None and stays_in_place(job):
+            core.order(Continue(job.job_id, job.attempt))
+
+
+def resize_job(core: Scheduler, order: ResizeJob) -> None:
+    """Give a job another size; one that runs leaves, and goes on from its checkpoint.
+
+    The size it has already is none, and one that is about to end needs no other.
+    """
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.end_cause or job.phase is ENDING or job.spec.gpus == order.gpus:
+        return
+    core.emit(facts.JobResized(order.at_us, order.job_id, order.gpus, order.by))
+
+
+def change_priority(core: Scheduler, order: ChangePriority) -> None:
+    """Give a job another priority, and other turns if it takes any; its own is none."""
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.priority == order.priority:
+        return
+    core.emit(
+        facts.JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by, order.group)
+    )
+    if job.since_us is not None and job.held.sharing is Sharing.sliced:
+        core.order(Weigh(job.job_id, job.attempt, job.turn_weight))
+
+
+def set_attempt_aside(core: Scheduler, order: SetAttemptAside) -> None:
+    """Believe nothing more of a job's attempt, and hold the job until it is released."""
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.since_us is None or job.set_aside == job.attempt:
+        return
+    if job.phase is not ENDING:
+        core.emit(facts.JobHeld(order.at_us, order.job_id, order.by))
+    core.emit(facts.AttemptSetAside(order.at_us, order.job_id, job.attempt, order.by))
+    core.order(SetAside(job.job_id, job.attempt))
+
+
+def discard_checkpoint(core: Scheduler, order: DiscardCheckpoint) -> None:
+    """Let a job wait no more for the servers that do not answer."""
+    job, cluster = core.state.jobs.get(order.job_id), core.state.cluster
+    while job is not None and (found := given_up(job, cluster)) is not None:
+        core.emit(
+            facts.CheckpointDiscarded(
+                order.at_us, job.job_id, found.attempt, found.nodes, found.step, GIVEN_UP, order.by
+            )
+        )
+
+
+def attempt_started(core: Scheduler, seen: facts.AttemptStarted) -> None:
+    """Note that an attempt runs, and what its checkpoints depend on if it is live.
+
+    What could not be brought from lost servers is discarded with that.
+    """
+    for lost in core.reactor.discards(seen):
+        core.emit(lost)
+    core.emit(core.reactor.completed(seen))
+
+
+def launch_failed(core: Scheduler, seen: facts.LaunchFailed) -> None:
+    """Note that an attempt never started."""
+    core.emit(core.reactor.unstarted(seen))
+
+
+def attempt_exited(core: Scheduler, seen: AttemptExited) -> None:
+    """Note that processes are gone; where that takes no time, it ends their job."""
+    job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
+    rules, reactor = core.rules, core.reactor
+    if rules.instant and seen.released and not reactor.may_retry(job):
+        core.emit(reactor.end_of(job, seen.at_us, seen.exit_code, seen.ended_us))
+        return
+    gone_us = seen.ended_us if rules.is_live else None
+    what = (seen.exit_code, gone_us, seen.memory_kills, seen.signal)
+    core.emit(facts.AttemptEnded(seen.at_us, seen.job_id, seen.attempt, *what))
+    if seen.released:
+        reactor.gone_us = seen.ended_us
+        core.emit(facts.GpusReleased(seen.at_us, seen.job_id, seen.attempt))
+
+
+def node_unreachable(core: Scheduler, seen: facts.NodeUnreachable) -> None:
+    """Note that a server does not answer; of a lost one that is nothing new."""
+    if core.state.cluster.server(seen.node).health is not Health.lost:
+        core.emit(seen)
+
+
+def world_ended(core: Scheduler, seen: WorldEnded) -> None:
+    """Note that nothing more will come; whoever waits gets a last round."""
+    core.world_ended = True
+    if core.rules.backend_rounds and core.state.jobs:
+        core.round_ended = True
+
+
+def nothing_comes(core: Scheduler, seen: NothingComes) -> None:
+    """Note that only the policy and its timers can still do something."""
+    core.nothing_comes = True
+
+
+def round_ended(core: Scheduler, seen: RoundEnded) -> None:
+    """Note that it is time to plan."""
+    core.round_ended = True
+
+
+def as_is(core: Scheduler, seen: Any) -> None:
+    """Record an observation that is a fact already."""
+    core.emit(seen)
+
+
+def of_attempt(
+    core: Scheduler, seen: facts.AllocationLearned | facts.ReshapeRefused | facts.ProfileSampled
+) -> None:
+    """Record what was seen of an attempt, unless it is gone: such news comes late."""
+    job = core.state.jobs.get(seen.job_id)
+    if job is not None and job.attempt == seen.attempt and job.since_us is not None:
+        core.emit(seen)
+
+
+def stopped(core: Scheduler, seen: facts.JobStopped) -> None:
+    """Record that an attempt stands still; others have their turns without it."""
+    job = core.state.jobs.get(seen.job_id)
+    if job is not None and job.packed_with:
+        core.order(ShareTurns(job.job_id, job.attempt, ()))
+    core.emit(seen)
+
+
+def turn_changed(core: Scheduler, seen: facts.TurnStarted | facts.TurnEnded) -> None:
+    """Record that a turn began or ended, unless it cannot be.
+
+    What attempts note lies where their jobs can write.
+    """
+    job = core.state.jobs.get(seen.job_id)
+    if job is None or job.attempt != seen.attempt or job.since_us is None:
+        return
+    if isinstance(seen, facts.TurnStarted):
+        can_be = can_begin(core.state, job, seen)
+        nodes = tuple([share.node for share in seen.shares]) if job.is_spread else ()
+    else:
+        can_be, nodes = can_end(core.state, job, seen), seen.nodes
+    if job.held.sharing is Sharing.sliced and job.working_since_us is not None and can_be:
+        core.emit(seen)
+    else:
+        cause = "it tells of a turn that cannot be"
+        core.emit(facts.MessagesDropped(seen.at_us, seen.job_id, seen.attempt, 1, cause, nodes))
+
+
+# Servers and their GPUs.
+
+
+def drain_node(core: Scheduler, order: DrainNode) -> None:
+    """Offer nothing of a server any more."""
+    core.emit(facts.NodeDrained(order.at_us, order.node, order.by))
+
+
+def restore_node(core: Scheduler, order: RestoreNode) -> None:
+    """Offer a server again."""
+    if core.state.cluster.server(order.node).drained:
+        core.emit(facts.NodeRestored(order.at_us, order.node, order.by))
+
+
+def quarantine_gpu(core: Scheduler, order: QuarantineGpu) -> None:
+    """Offer one GPU of a server no more."""
+    gpu_quarantined(
+        core, facts.GpuQuarantined(order.at_us, order.node, order.gpu, f"by {order.by}")
+    )
+
+
+def release_gpu(core: Scheduler, order: ReleaseGpu) -> None:
+    """Offer a quarantined GPU again."""
+    if core.state.cluster.server(order.node).quarantined >> order.gpu & 1:
+        core.emit(facts.GpuRestored(order.at_us, order.node, order.gpu))
+
+
+def gpu_quarantined(core: Scheduler, seen: facts.GpuQuarantined) -> None:
+    """Note that a GPU is to take no jobs, if it is there and that is news."""
+    server = core.state.cluster.servers.get(seen.node)
+    if server is None or server.health is Health.removed:
+        return
+    if seen.gpu < server.configuration.gpus and not server.quarantined >> seen.gpu & 1:
+        core.emit(seen)
+
+
+def gpus_taken(core: Scheduler, seen: facts.GpusTaken) -> None:
+    """Note what of a server others hold, if that is news of one that is there."""
+    server = core.state.cluster.servers.get(seen.node)
+    if server is None or server.health is Health.removed:
+        return
+    known = server.taken, server.taken_cpus_milli, server.taken_memory_mb
+    if known != (seen.gpu_mask, seen.cpus_milli, seen.memory_mb):
+        core.emit(seen)
+
+
+# Proposals of callers.
+
+
+def propose_gang(core: Scheduler, order: ProposeGang) -> None:
+    """Record a proposal, unless the job is rejected again in this round.
+
+    One for a job that has ended meanwhile is none.
+    """
+    state, repeats = core.state, core.reactor.timers.repeats
+    job = state.jobs.get(order.job_id)
+    if job is None or not order.candidates:
+        return
+    version = min(order.version, state.seq)
+    proposed = facts.GangProposed(
+        order.at_us, order.job_id, version, order.candidates, CALLER, order.by
+    )
+    if repeats.is_again(job.job_id, order.at_us):
+        verdict = looked_at(proposed, state, core.rules)
+        if isinstance(verdict, Refused):
+            repeats.count(job, verdict, order.at_us)
+            return
+    core.emit(proposed)
+
+
+HANDLERS: dict[type[Input], Callable[[Scheduler, Any], None]] = {
+    SubmitJob: submit_job,
+    CancelJob: cancel_job,
+    HoldJob: hold_job,
+    SuspendJob: suspend_job,
+    DiscardCheckpoint: discard_checkpoint,
+    ReleaseJob: release_job,
+    ResizeJob: resize_job,
+    ChangePriority: change_priority,
+    SetAttemptAside: set_attempt_aside,
+    ProposeGang: propose_gang,
+    DrainNode: drain_node,
+    RestoreNode: restore_node,
+    QuarantineGpu: quarantine_gpu,
+    ReleaseGpu: release_gpu,
+    AttemptExited: attempt_exited,
+    facts.GpusReleased: as_is,
+    facts.NodeLost: as_is,
+    NothingComes: nothing_comes,
+    WorldEnded: world_ended,
+    RoundEnded: round_ended,
+    facts.LaunchFailed: launch_failed,
+    facts.AttemptStarted: attempt_started,
+    facts.SpeedChanged: as_is,
+    facts.SuspendAcknowledged: as_is,
+    facts.SuspendEscalated: as_is,
+    facts.TrainingStarted: as_is,
+    facts.JobStopped: stopped,
+    facts.JobContinued: as_is,
+    facts.TurnStarted: turn_changed,
+    facts.TurnEnded: turn_changed,
+    facts.CheckpointSaved: as_is,
+    facts.MessagesDropped: as_is,
+    facts.JobSuspended: as_is,
+    facts.AttemptLost: as_is,
+    facts.NodeUnreachable: node_unreachable,
+    facts.NodeReachable: as_is,
+    facts.GpuQuarantined: gpu_quarantined,
+    facts.GpusTaken: gpus_taken,
+    facts.AllocationLearned: of_attempt,
+    facts.ReshapeRefused: of_attempt,
+    facts.ProfileSampled: of_attempt,
+    facts.ClockStepped: as_is,
+    facts.SegmentSealed: as_is,
+}

@@ -3,7 +3,8 @@
 Only the rules in `core/fold` write to it. Fields marked derived are rebuilt from the others when
 a snapshot is read, so snapshots leave them out.
 
-First places of checkpoints, queues and proposals; then `Job`, `State`, and the digest of it.
+First the phases of a job and the steps between them; then places of checkpoints, queues and
+proposals; then `Job`, `State`, and the digest of it.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from shunter.core.cluster import Cluster
 from shunter.core.speeds import (
@@ -27,27 +28,113 @@ from shunter.core.speeds import (
 )
 from shunter.events import (
     DERIVED,
+    JOB_ENDS,
     NOTHING,
     Allocation,
     ChangeKey,
     Demand,
+    Event,
     JobId,
     JobSpec,
     NodeName,
-    Outcome,
     QueueName,
     Reason,
     Share,
     Sharing,
-    Target,
     Wait,
     encode_record,
     fact,
+    facts,
     record,
 )
 
+
+class JobPhase(StrEnum):
+    """Where a job is in its life."""
+
+    waiting = "waiting"  # it was given no GPUs
+    granted = "granted"  # it was given GPUs that others have yet to leave
+    launching = "launching"  # its attempt holds its GPUs and has not started yet
+    running = "running"
+    suspending = "suspending"  # its attempt leaves its GPUs: the job waits then, or goes elsewhere
+    ending = "ending"  # its attempt leaves its GPUs for good
+
+
+# Looking up a member on its enum takes ten times as long as a name of the module (Python 3.11).
+WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
+
+AT_WORK = (LAUNCHING, RUNNING)
+"""Its attempt stays where it is until it is asked to leave."""
+LEAVING = (SUSPENDING, ENDING)
+"""Its attempt has been asked to leave, or has left by itself; its GPUs follow."""
+HOLDS_GPUS = (*AT_WORK, *LEAVING)
+"""An attempt is under way."""
+PROMISED = (GRANTED, SUSPENDING)
+"""What it was given, if anything, it has yet to be launched on."""
+
+
+class Transition(NamedTuple):
+    """A step in the life of a job: from a phase to another, by facts of some kinds.
+
+    None in place of a phase is that the job is not there: not yet, or not any more. `when` says
+    what decides where facts of one kind lead to several phases.
+    """
+
+    before: JobPhase | None
+    after: JobPhase | None
+    kinds: tuple[type[Event], ...]
+    when: str = ""
+
+
+_ASKED = (facts.JobCancelRequested, facts.TimeLimitReached)
+_ENDED = (facts.JobFinished, facts.JobFailed, facts.JobCancelled)
+_RELEASED = (facts.GpusReleased, facts.AttemptLost, facts.LaunchFailed)
+_FOUND = (facts.AllocationLearned, facts.GpusTaken)
+_AT_ONCE = "outcomes take no time"
+TRANSITIONS = (
+    Transition(None, WAITING, (facts.JobSubmitted,)),
+    Transition(WAITING, LAUNCHING, (facts.AllocationChanged,), "the GPUs are free"),
+    Transition(WAITING, GRANTED, (facts.AllocationChanged,), "others have yet to leave the GPUs"),
+    Transition(WAITING, RUNNING, (facts.AllocationChanged,), _AT_ONCE),
+    Transition(WAITING, None, JOB_ENDS),
+    Transition(GRANTED, LAUNCHING, (*_RELEASED, *_FOUND, *_ENDED), "the others have left"),
+    Transition(GRANTED, LAUNCHING, (facts.AllocationChanged,), "its other GPUs are free"),
+    Transition(GRANTED, WAITING, (facts.AllocationChanged,), "it is given none any more"),
+    Transition(GRANTED, None, (facts.JobFailed, facts.JobCancelled)),
+    Transition(LAUNCHING, RUNNING, (facts.AttemptStarted,)),
+    Transition(LAUNCHING, WAITING, (facts.LaunchFailed, facts.AttemptLost)),
+    Transition(LAUNCHING, SUSPENDING, (facts.AllocationChanged,)),
+    Transition(LAUNCHING, ENDING, (facts.AttemptEnded, *_ASKED)),
+    Transition(RUNNING, SUSPENDING, (facts.AllocationChanged,)),
+    Transition(RUNNING, SUSPENDING, (facts.JobSuspended,), "it leaves by itself"),
+    Transition(RUNNING, WAITING, (facts.AttemptLost, facts.LaunchFailed)),
+    Transition(RUNNING, WAITING, (facts.AllocationChanged,), _AT_ONCE),
+    Transition(RUNNING, ENDING, (facts.AttemptEnded, *_ASKED)),
+    Transition(RUNNING, None, _ENDED, _AT_ONCE),
+    Transition(SUSPENDING, WAITING, _RELEASED),
+    Transition(SUSPENDING, LAUNCHING, (facts.GpusReleased,), "it moves to GPUs that are free"),
+    Transition(SUSPENDING, GRANTED, (facts.GpusReleased,), "it moves to GPUs that are in use"),
+    Transition(SUSPENDING, ENDING, (facts.AttemptEnded, *_ASKED)),
+    Transition(ENDING, WAITING, (facts.JobRetried, facts.AttemptLost, facts.LaunchFailed)),
+    Transition(ENDING, None, _ENDED),
+)
+"""All steps there are; `docs/explanation/job-life.md` draws them. Facts may also change nothing."""
+
+NEXT = {
+    phase: (phase, *dict.fromkeys(step.after for step in TRANSITIONS if step.before is phase))
+    for phase in JobPhase
+}
+"""The phases in which a job may be after one more step."""
+
 NEVER_US = 1 << 62
 """An instant after all others."""
+
+
+def sooner(one_us: int | None, other_us: int | None) -> int | None:
+    """Return the earlier of two instants; None: never."""
+    if one_us is None or other_us is None:
+        return other_us if one_us is None else one_us
+    return min(one_us, other_us)
 
 
 @fact
@@ -179,21 +266,6 @@ _demanding = attrgetter(
 )
 
 
-class JobPhase(StrEnum):
-    """Where a job is in its life. See docs/explanation/job-life.md for the diagram."""
-
-    waiting = "waiting"
-    granted = "granted"
-    launching = "launching"
-    running = "running"
-    suspending = "suspending"
-    ending = "ending"
-
-
-# Looking up a member on its enum takes ten times as long as a name of the module (Python 3.11).
-WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
-
-
 @record
 class Job:
     """A job that has not ended.
@@ -270,7 +342,7 @@ class Job:
     tells_training: bool = False
     failures: int = 0
     must_consolidate: bool = False
-    outcome: Outcome | None = None
+    outcome: facts.Outcome | None = None
     learned: int = 0
     keeps_shares: int = 0
     pace: Pace = NO_PACE
@@ -369,8 +441,7 @@ class Job:
         """Say whether it works on these GPUs already, and is only to share them."""
         if target.sharing is not _PACKED or self.allocation.sharing is not _EXCLUSIVE:
             return False
-        works = self.phase is RUNNING or self.phase is LAUNCHING
-        return works and self.allocation.shares == target.shares
+        return self.phase in AT_WORK and self.allocation.shares == target.shares
 
     @property
     def is_of_one_size(self) -> bool:
@@ -438,13 +509,13 @@ class State:
     reservations: dict[JobId, int] = field(default_factory=dict)
     dependants: dict[JobId, list[JobId]] = field(default_factory=dict)
     granted: dict[JobId, None] = field(default_factory=dict)
-    targets: tuple[Target, ...] = ()
+    targets: tuple[facts.Target, ...] = ()
     messages: dict[str, tuple[int, int]] = field(default_factory=dict)
     overcommit_gpu_us: int = 0
     overcommit_since_us: int = 0
     targets_status: str = ""
     policy_fault: str = ""
-    outcomes: dict[Outcome, int] = field(default_factory=dict)
+    outcomes: dict[facts.Outcome, int] = field(default_factory=dict)
     corrections: dict[str, tuple[MeasuredCell, ...]] = field(default_factory=dict)
     trials: dict[JobId, Trial] = field(default_factory=dict)
     verdicts: dict[ChangeKey, KnownVerdict] = field(default_factory=dict)
@@ -471,13 +542,9 @@ class State:
 
     def _occupy(self, job: Job) -> None:
         """Take again what a job was given and holds."""
-        cluster, given, held = self.cluster, job.allocation.shares, job.held.shares
-        if job.allocation.sharing is not _EXCLUSIVE:
-            given = cluster.deciding.join(job.ordinal, job.job_id, job.allocation)
-        if job.held.sharing is not _EXCLUSIVE:
-            held = cluster.holding.join(job.ordinal, job.job_id, job.held)
-        cluster.decide(given)
-        cluster.hold(held)
+        cluster = self.cluster
+        cluster.decide(cluster.deciding.join(job.ordinal, job.job_id, job.allocation))
+        cluster.hold(cluster.holding.join(job.ordinal, job.job_id, job.held))
 
     def pack_of(self, job: Job) -> list[Job]:
         """Return a job and those that it has its turns together with."""

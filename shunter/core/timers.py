@@ -24,20 +24,12 @@ from shunter.events import (
     JOB_ENDS,
     REPEATED,
     STAYS,
-    AttemptLost,
-    CheckpointDiscarded,
     Event,
-    GangRejected,
-    GpusReleased,
-    JobHeld,
     JobId,
-    JobReleased,
     JobSpec,
-    LaunchFailed,
     Reason,
-    SchedulerStarted,
-    TimeLimitReached,
     Wait,
+    facts,
 )
 
 # A task of an array counts as under way while it holds GPUs, or waits for them and is held by
@@ -45,7 +37,9 @@ from shunter.events import (
 
 Jobs = Mapping[JobId, Job]
 
-TURNING = frozenset((*JOB_ENDS, JobHeld, GpusReleased, AttemptLost, LaunchFailed))
+TURNING = frozenset(
+    (*JOB_ENDS, facts.JobHeld, facts.GpusReleased, facts.AttemptLost, facts.LaunchFailed)
+)
 """The kinds after which fewer tasks of an array may be under way."""
 
 
@@ -139,8 +133,6 @@ class _Counted:
 class Repeats:
     """The rejections that are still to be told; it begins empty with each term."""
 
-    __slots__ = ("_counted", "_state", "_window_us")
-
     def __init__(self, state: State, round_us: int) -> None:
         self._state = state
         self._window_us = round_us or WINDOW_US
@@ -167,14 +159,14 @@ class Repeats:
         """Return when rejections are told next; None: there are none."""
         return min((one.over_us for one in self._counted.values()), default=None)
 
-    def due(self, jobs: Mapping[JobId, Job], now_us: int) -> GangRejected | None:
+    def due(self, jobs: Mapping[JobId, Job], now_us: int) -> facts.GangRejected | None:
         """Take out the next fact that is due; of jobs that have ended nothing is told."""
         over = [job_id for job_id, one in self._counted.items() if one.over_us <= now_us]
         for job_id in over:
             one = self._counted.pop(job_id)
             if job_id in jobs:
                 refused = one.refused
-                return GangRejected(
+                return facts.GangRejected(
                     *(now_us, job_id, one.version, refused.reason, refused.conflicts),
                     *(REPEATED, refused.detail),
                     count=one.count,
@@ -191,23 +183,23 @@ def only_counts(event: Event) -> bool:
     It is taken as observed, since nothing else in a log says so. The scheduler itself tells it once
     its round is over, and no plan is due by that.
     """
-    return isinstance(event, GangRejected) and event.cause == REPEATED
+    return isinstance(event, facts.GangRejected) and event.cause == REPEATED
 
 
 _CHANGING = frozenset(
     (
         *CLUSTER_CHANGES,
-        GpusReleased,
-        AttemptLost,
-        LaunchFailed,
-        JobReleased,
-        CheckpointDiscarded,
-        SchedulerStarted,
+        facts.GpusReleased,
+        facts.AttemptLost,
+        facts.LaunchFailed,
+        facts.JobReleased,
+        facts.CheckpointDiscarded,
+        facts.SchedulerStarted,
     )
 )
 """The kinds after which a checkpoint may be in reach, or out of it, or wanted by a waiting job."""
 
-Due = TimeLimitReached | JobHeld | JobReleased | GangRejected
+Due = facts.TimeLimitReached | facts.JobHeld | facts.JobReleased | facts.GangRejected
 """The facts that follow from the state and the time, or tell of a round that is over."""
 
 
@@ -251,21 +243,6 @@ class Timers:
     attempt may count from its start on: before it waits in a queue that is not ours.
     """
 
-    __slots__ = (
-        "_checkpoints",
-        "_checkpoints_changed",
-        "_is_bound",
-        "_limits",
-        "_state",
-        "_stay",
-        "_turns",
-        "_turns_changed",
-        "_waits",
-        "arrays",
-        "repeats",
-        "returns",
-    )
-
     def __init__(self, state: State, rules: RoundRules) -> None:
         self._state = state
         self._stay = rules.checkpoints_stay
@@ -273,7 +250,7 @@ class Timers:
         self._limits: list[tuple[int, int, JobId, int]] = []
         self._turns: deque[JobId] = deque()
         self._turns_changed = True
-        self._checkpoints: deque[JobHeld | JobReleased] = deque()
+        self._checkpoints: deque[facts.JobHeld | facts.JobReleased] = deque()
         self._is_bound = any(state.jobs[each].stays_on is not None for each in state.resumable)
         self._checkpoints_changed = False
         self.returns = Returns()
@@ -326,11 +303,11 @@ class Timers:
         if self._limits and (over := self._over(now_us)) is not None:
             return over
         if (back := self.returns.due(self._state.jobs, now_us)) is not None:
-            return JobReleased(now_us, back, BACKING_OFF)
+            return facts.JobReleased(now_us, back, BACKING_OFF)
         if self.repeats.is_set and (told := self.repeats.due(self._state.jobs, now_us)):
             return told
         if self.arrays.is_set and (turn := self._turn()) is not None:
-            return JobReleased(now_us, turn, ARRAY)
+            return facts.JobReleased(now_us, turn, ARRAY)
         return self._checkpoint(now_us) if self._state.resumable else None
 
     def _next_limit(self) -> int | None:
@@ -342,14 +319,14 @@ class Timers:
             heappop(self._limits)
         return None
 
-    def _over(self, now_us: int) -> TimeLimitReached | None:
+    def _over(self, now_us: int) -> facts.TimeLimitReached | None:
         """Take out the next job that has held its GPUs as long as it may."""
         while (due_us := self._next_limit()) is not None and due_us <= now_us:
             _, _, job_id, _ = heappop(self._limits)
             job = self._state.jobs[job_id]
             if job.phase is not ENDING:
                 assert job.spec.time_limit_us is not None, "only jobs with a limit are timed"
-                return TimeLimitReached(now_us, job_id, job.spec.time_limit_us)
+                return facts.TimeLimitReached(now_us, job_id, job.spec.time_limit_us)
         return None
 
     def _turn(self) -> JobId | None:
@@ -359,23 +336,23 @@ class Timers:
             self._turns = deque(self.arrays.due(self._state.jobs))
         return self._turns.popleft() if self._turns else None
 
-    def _checkpoint(self, now_us: int) -> JobHeld | JobReleased | None:
+    def _checkpoint(self, now_us: int) -> facts.JobHeld | facts.JobReleased | None:
         """Take out the next job that is to wait for its checkpoint, or need not any more."""
         if self._checkpoints_changed:
             self._checkpoints_changed = False
             self._checkpoints = deque(self._checkpoint_waits(now_us))
         return self._checkpoints.popleft() if self._checkpoints else None
 
-    def _checkpoint_waits(self, now_us: int) -> list[JobHeld | JobReleased]:
+    def _checkpoint_waits(self, now_us: int) -> list[facts.JobHeld | facts.JobReleased]:
         """Return which jobs are to be held, and which to be released."""
-        state, found = self._state, list[JobHeld | JobReleased]()
+        state, found = self._state, list[facts.JobHeld | facts.JobReleased]()
         jobs = [state.jobs[job_id] for job_id in state.resumable]
         self._is_bound = any(job.stays_on is not None for job in jobs)
         for job in jobs:
             by = hold_wanted(job, state.cluster) if self._stay else ""
             is_held = waits_for_checkpoint(job)
             if is_held and job.held_by != by:
-                found.append(JobReleased(now_us, job.job_id, job.held_by))
+                found.append(facts.JobReleased(now_us, job.job_id, job.held_by))
             if by and (job.is_eligible or (is_held and job.held_by != by)):
-                found.append(JobHeld(now_us, job.job_id, by))
+                found.append(facts.JobHeld(now_us, job.job_id, by))
         return found

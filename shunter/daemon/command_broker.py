@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from shunter.backends.node.records import failpoint, is_armed
+from shunter.backends.node import failpoint, is_armed
 from shunter.core import Command, Effect, Input, Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed

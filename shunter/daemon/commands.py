@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shunter.ask import refuse_impossible, rejection_in_words
 from shunter.backends.live import put_privately
-from shunter.config import Config, learns_tolerance
+from shunter.config import LEARNS_TOLERANCE, Config, learns_tolerance
 from shunter.core import (
     ENDING,
     AcceptedTypes,
@@ -193,8 +193,8 @@ class Commands:
             )
         if has_learnt_floor(spec) and not learns_tolerance(self._config):
             raise RefusedError(
-                f"min_speed = {spec.min_speed:g}: no curves are learnt here (policy.placement = "
-                "'topology'): say tolerance or shape_tolerance"
+                f"min_speed = {spec.min_speed:g}: no curves are learnt here ("
+                f"{LEARNS_TOLERANCE}): say tolerance or shape_tolerance"
             )
         spec = asked_of_slurm(self._spec(job_id, request, by), self._config)
         refuse_impossible(spec, self._state, self._admission)

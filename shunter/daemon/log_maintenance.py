@@ -6,7 +6,7 @@ from contextlib import suppress
 import anyio
 import anyio.lowlevel
 
-from shunter.backends.node.records import failpoint
+from shunter.backends.node import failpoint
 from shunter.config import LogSection
 from shunter.core import Scheduler, State
 from shunter.daemon.backends import LiveBackend

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from shunter import clock
-from shunter.backends.node.records import failpoint
+from shunter.backends.node import failpoint
 from shunter.config import LoadedConfig
 from shunter.core import AcceptedTypes, Command, Effect, Input, Scheduler, State, run_rounds
 from shunter.core.planning import RoundRules

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mappi
 from contextlib import asynccontextmanager, closing, suppress
 
 from shunter import __version__, clock
-from shunter.backends.node.records import failpoint
+from shunter.backends.node import failpoint
 from shunter.clock import wall_now
 from shunter.config import LoadedConfig, PolicyRuntime, policy_runtime, record_of
 from shunter.core import ENDING, EventLog, Health, Scheduler, State

@@ -1,5 +1,6 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
+from . import facts as facts
 from .codec import (
     SCHEMA as SCHEMA,
     decode_event as decode_event,

@@ -45,7 +45,7 @@ A log says in its file which one it was written with, and a reader refuses one f
 """
 
 UPCASTS: dict[str, Callable[[Row], Row]] = {}
-"""Old kinds of events, by name, with what turns a row of one into one of today's.
+"""Old kinds of events, by name, with what makes a row of one a row of today's.
 
 Schemas are for ever: a new field goes last and has a default, and needs nothing here. Where a
 meaning changed, the old kind's name is listed; each has a golden log in `tests/replay/golden`.

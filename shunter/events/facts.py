@@ -643,7 +643,7 @@ def is_preemption(event: AllocationChanged) -> bool:
     """Say whether a policy takes all GPUs of the job away.
 
     That is a preemption if it runs and leaves. It is none where a person has it leave, a server is
-    lost, others turn out to have its GPUs, or it is to go on with another number of them; nor is a
+    lost, others are found to have its GPUs, or it is to go on with another number of them; nor is a
     move to other GPUs.
     """
     return not event.allocation.shares and event.because.rule not in _NO_PREEMPTION
@@ -920,7 +920,7 @@ class TurnStarted:
 
     `shares` are those of this turn, which may be others of the same servers than it was given.
     `began_us` is when it began, if it was seen later. `can_move`: its program has said that it
-    takes its GPUs anew with each turn. Of a gang over several servers each tells of its own part,
+    takes its GPUs again with each turn. Of a gang over several servers each tells of its own part,
     and it works once it has all of them, at the speed that the last one tells.
     """
 

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def fact(cls: type[T]) -> type[T]:
-    """Turn a class into an immutable, comparable, hashable record with slots.
+    """Make a class an immutable, comparable, hashable record with slots.
 
     A class that is a key in hot dictionaries may bring a cheaper `__hash__` of its own.
     """
@@ -52,19 +52,19 @@ def fact(cls: type[T]) -> type[T]:
 
 @dataclass_transform(frozen_default=True)
 def event(cls: type[T]) -> type[T]:
-    """Turn a class into a kind of event: in a log its row begins with its name."""
+    """Make a class a kind of event: in a log its row begins with its name."""
     return _struct(cls, frozen=True, as_array=True, tag=cls.__name__)
 
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Turn a class into what fields of events hold: in a log it is a row too."""
+    """Make a class what fields of events hold: in a log it is a row too."""
     return _struct(cls, frozen=True, as_array=True)
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def record(cls: type[T]) -> type[T]:
-    """Turn a class into a comparable record with slots that may be changed."""
+    """Make a class a comparable record with slots that may be changed."""
     return _struct(cls, frozen=False)
 
 
@@ -102,7 +102,7 @@ Row = list[Any]
 """A record as JSON has it; each value is of its own type, which the record's class names."""
 
 Convert = Callable[[Any], Any]
-"""What turns a value of a record into JSON, or back; the type of the value is its hint."""
+"""What converts a value of a record to JSON, or back; the type of the value is its hint."""
 
 Encode = Callable[[Any], Row]
 Decode = Callable[[Row], Any]
@@ -260,7 +260,7 @@ def decoder_of(hint: object) -> Convert | None:
 
 @cache
 def row_encoder(cls: Any) -> Encode:
-    """Return the function that turns a record of this class into a row."""
+    """Return the function that makes a row of a record of this class."""
     return compile_encoder(columns_of(cls))
 
 
@@ -275,7 +275,7 @@ def columns_of(cls: Any) -> list[Column]:
 
 @cache
 def row_decoder(cls: Any) -> Decode:
-    """Return what turns a row into a record of this class, using the row up."""
+    """Return what makes a record of this class of a row, using the row up."""
     hints, fields = stored_hints(cls), stored_fields(cls)
     nested = [(i, d) for i, field in enumerate(fields) if (d := decoder_of(hints[field.name]))]
     names = [field.name for field in fields]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shunter.addresses import host_name
 from shunter.backends.live import use_told, why_unseen
-from shunter.backends.node.host.gpus import read_gpus
+from shunter.backends.node.host import read_gpus
 
 OPEN_BASE = "/var/lib/shunter"
 """The scheduler's folder where root logs in, whose home is closed to the users of jobs."""

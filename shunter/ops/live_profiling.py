@@ -24,10 +24,7 @@ import anyio
 
 from shunter import clock
 from shunter.backends.live import LocalBackend, LocalNode, LocalSettings, SupervisedBackend
-from shunter.backends.node.attempts import alive_below
-from shunter.backends.node.cgroups import held_to
-from shunter.backends.node.messages import started_in
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import alive_below, folder_of, held_to, started_in
 from shunter.config import LoadedConfig
 from shunter.core import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
@@ -414,7 +411,7 @@ class ThisServer:
             grace_s=_GRACE_S,
             sample_s=_SAMPLE_S,
             patrol_s=_LOOK_S,
-            is_sized=True,
+            is_limited=True,
             downsamples=False,
             is_bound=True,  # or it would run on after a kill -9
         )
@@ -495,7 +492,7 @@ def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServ
         grace_s=_GRACE_S,
         sample_s=_SAMPLE_S,
         patrol_s=_LOOK_S,
-        is_sized=True,
+        is_limited=True,
         downsamples=False,
         is_bound=True,  # or it would run on after a kill -9
     )

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from shunter.api import user_name
 from shunter.backends.live import EXPLANATIONS, GpuFault, memory_control, use_told, why_unseen
-from shunter.backends.node.host.gpus import read_gpus
-from shunter.backends.node.shares import means_of
+from shunter.backends.node import means_of
+from shunter.backends.node.host import read_gpus
 from shunter.counting import counted
 
 if TYPE_CHECKING:

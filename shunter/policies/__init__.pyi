@@ -6,6 +6,7 @@ from .fairness import (
     DominantShare as DominantShare,
     FinishTimeFairness as FinishTimeFairness,
 )
+from .families import FAMILIES as FAMILIES, Family as Family
 from .fifo import Fifo as Fifo, FifoBackfill as FifoBackfill, SubmissionOrder as SubmissionOrder
 from .las import AttainedService as AttainedService
 from .migration import (

@@ -6,7 +6,7 @@ from math import ceil
 
 from shunter.core import Job, View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Measure, Misfit, RankedPolicy
+from shunter.core.ranking import IndexDefaults, Measure, RankedPolicy
 from shunter.core.sizing import Demands
 from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
@@ -21,23 +21,13 @@ RANK_MOST = (1 << 59) - 1
 
 
 @dataclass(frozen=True)
-class DominantShare:
+class DominantShare(IndexDefaults):
     """Ranks jobs by their dominant share, in parts of `sizing.WHOLE`."""
 
     demands: Demands = field(default_factory=Demands)
     name: str = "drf"
-    version: str = "1"
-    oracle: bool = False
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
     is_relative: bool = True
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.dominant_share,)
+    measures = (Measure.dominant_share,)
 
     def knowing(self, table: SensitivityTable) -> "DominantShare":
         """Return the index by the demands of a table."""
@@ -88,7 +78,7 @@ LADDER = _ladder()
 
 
 @dataclass(frozen=True)
-class FinishTimeFairness:
+class FinishTimeFairness(IndexDefaults):
     """Ranks jobs by falling rho, step by step.
 
     Rho of a job that runs faster than its trace says falls, and jobs that take turns would do so
@@ -97,17 +87,8 @@ class FinishTimeFairness:
 
     quantum_us: int = 1
     name: str = "ftf"
-    version: str = "1"
-    oracle: bool = True
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.rho_step,)
+    oracle = True
+    measures = (Measure.rho_step,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return minus the step of rho, and when it may be another one.

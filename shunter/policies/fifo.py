@@ -25,11 +25,7 @@ class SubmissionOrder:
     preemptive: bool = False
     drifts: bool = False
     wanders: bool = False
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.submission,)
+    measures = (Measure.submission,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the same rank for all, for ever."""

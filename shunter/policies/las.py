@@ -16,22 +16,16 @@ from pydantic import Field, field_validator
 
 from shunter.core import Job, View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Measure, Misfit, RankedPolicy
+from shunter.core.ranking import IndexDefaults, Measure, RankedPolicy
 from shunter.policies.params import Duration, PolicyParams
 
 
 @dataclass(frozen=True)
-class AttainedService:
+class AttainedService(IndexDefaults):
     """Ranks jobs by the queue of their attained service; bounds in GPU-microseconds."""
 
     bounds_gpu_us: tuple[int, ...]
     name: str = "las"
-    version: str = "1"
-    oracle: bool = False
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -38,7 +38,6 @@ from shunter.core.planning import (
     groups_within,
     is_known_to_pay,
     model_of,
-    pick_emptiest,
     pick_gpus,
     proposed,
     running,
@@ -582,7 +581,6 @@ class Blocks:
             return
         gpu_type = self._nodes[held.shares[0].node].gpu_type
         pool, level = self._draft.pools[gpu_type], self._level(job)
-        pick = pick_emptiest if demand.apart else pick_gpus
         beside = self._beside(job, gpu_type)
         rows = pool.buckets[gpus:]
         for row in [*reversed(rows)] if demand.apart else rows:
@@ -595,7 +593,9 @@ class Blocks:
                 if server.name == block.node:
                     free &= ~block.gpu_mask
                 if free.bit_count() >= gpus:
-                    mask = pick(server.configuration, free, gpus, level)
+                    mask = pick_gpus(
+                        server.configuration, free, gpus, level, packs=not demand.apart
+                    )
                     if mask:
                         yield Share(server.name, mask, beside.cpus_milli, beside.memory_mb)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from shunter.core import Job, View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Measure, Misfit, RankedPolicy
+from shunter.core.ranking import IndexDefaults, Measure, RankedPolicy
 from shunter.core.sizing import WHOLE, Demands
 from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
@@ -15,21 +15,13 @@ UNKNOWN_US = 1 << 60
 
 
 @dataclass(frozen=True)
-class TotalDuration:
+class TotalDuration(IndexDefaults):
     """Ranks jobs by their whole run time in microseconds."""
 
     name: str = "sjf"
-    version: str = "1"
-    oracle: bool = True
-    preemptive: bool = False
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.duration_us,)
+    oracle = True
+    preemptive = False
+    measures = (Measure.duration_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the run time at base speed, which never changes."""
@@ -38,7 +30,7 @@ class TotalDuration:
 
 
 @dataclass(frozen=True)
-class RemainingTime:
+class RemainingTime(IndexDefaults):
     """Ranks jobs by the run time they still need at base speed, in microseconds.
 
     A running job's rank falls as time passes, so it is keyed by the instant at which it would
@@ -48,17 +40,9 @@ class RemainingTime:
     """
 
     name: str = "srtf"
-    version: str = "1"
-    oracle: bool = True
-    preemptive: bool = True
-    drifts: bool = True
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.remaining_us,)
+    oracle = True
+    drifts = True
+    measures = (Measure.remaining_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the remaining time of a waiting job, when it is used up of a placed one."""
@@ -69,7 +53,7 @@ class RemainingTime:
 
 
 @dataclass(frozen=True)
-class RemainingService:
+class RemainingService(IndexDefaults):
     """Ranks jobs by the GPU time they still need at base speed, in GPU-microseconds.
 
     The rank of a running job falls by its number of GPUs a microsecond, so it is told anew at
@@ -77,17 +61,9 @@ class RemainingService:
     """
 
     name: str = "shortest_gpu"
-    version: str = "1"
-    oracle: bool = True
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = True
-    misfit: Misfit = Misfit.skipped
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.remaining_gpu_us,)
+    oracle = True
+    wanders = True
+    measures = (Measure.remaining_gpu_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the remaining time at base speed times the GPUs of the gang.
@@ -151,7 +127,7 @@ KNOWN_MOST = (1 << 59) - 1
 
 
 @dataclass(frozen=True)
-class RemainingVolume:
+class RemainingVolume(IndexDefaults):
     """Ranks jobs by remaining time x parts of the cluster, in nanoseconds.
 
     The rank of a running job falls at a pace of its own, so it is told anew at every plan. Running
@@ -160,18 +136,10 @@ class RemainingVolume:
 
     demands: Demands = field(default_factory=Demands)
     name: str = "tetris"
-    version: str = "1"
-    oracle: bool = True
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = True
-    misfit: Misfit = Misfit.skipped
+    oracle = True
+    wanders = True
     is_relative: bool = True
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.cluster_ns,)
+    measures = (Measure.cluster_ns,)
 
     def knowing(self, table: SensitivityTable) -> "RemainingVolume":
         """Return the index by the demands of a table."""
@@ -203,21 +171,11 @@ class Tetris:
 
 
 @dataclass(frozen=True)
-class GangSize:
+class GangSize(IndexDefaults):
     """Ranks jobs by how many GPUs they need."""
 
     name: str = "smallest"
-    version: str = "1"
-    oracle: bool = False
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return (Measure.gpus,)
+    measures = (Measure.gpus,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the number of GPUs, which never changes."""

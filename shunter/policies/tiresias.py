@@ -10,7 +10,15 @@ from pydantic import Field, field_validator, model_validator
 
 from shunter.core import Job, View
 from shunter.core.planning import Placement
-from shunter.core.ranking import Index, Measure, Misfit, Note, NotedRanks, Notes, RankedPolicy
+from shunter.core.ranking import (
+    Index,
+    IndexDefaults,
+    Measure,
+    Note,
+    NotedRanks,
+    Notes,
+    RankedPolicy,
+)
 from shunter.errors import ConfigError
 from shunter.events import JobId
 from shunter.policies.params import Duration, PolicyParams
@@ -63,7 +71,7 @@ _INSTANT_BITS = 56  # below it the instant of entry, up to two thousand years
 
 
 @dataclass(frozen=True)
-class FeedbackQueues:
+class FeedbackQueues(IndexDefaults):
     """Ranks jobs by queue, then by the instant at which they entered it.
 
     `bounds_us` are in GPU-microseconds, or in microseconds where `counts_gpus` is false.
@@ -74,21 +82,11 @@ class FeedbackQueues:
     knob: float = 0.0
     counts_gpus: bool = True
     name: str = "tiresias"
-    version: str = "1"
-    oracle: bool = False
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
+    measures = (Measure.queue, Measure.entered_us)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return how a job stands of which nothing is known but its state."""
         return QueueRanks(self, {}).standing(job, view)
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What its numbers count."""
-        return Measure.queue, Measure.entered_us
 
     def numbers(self, rank: int) -> tuple[int, ...]:
         """Return the queue, and the instant of entry in microseconds."""
@@ -101,14 +99,6 @@ class FeedbackQueues:
 
 class QueueRanks:
     """The queues of one cluster: moves jobs between them as time passes."""
-
-    __slots__ = (
-        "_bounds",
-        "_counts_gpus",
-        "_knob",
-        "_notes",
-        "_per",
-    )
 
     drifts = False
     wanders = False
@@ -335,7 +325,7 @@ _INDEX_BITS = 52  # above INDEX_ONE and LARGEST_INDEX_US
 
 
 @dataclass(frozen=True)
-class ServiceSteps:
+class ServiceSteps(IndexDefaults):
     """Ranks jobs by queue, then by a curve over attained service in GPU-microseconds.
 
     `highest` says that high values go first. Queues are those of attained service between bounds.
@@ -345,12 +335,6 @@ class ServiceSteps:
     steps: Steps
     highest: bool
     bounds_gpu_us: tuple[int, ...] = ()
-    version: str = "1"
-    oracle: bool = False
-    preemptive: bool = True
-    drifts: bool = False
-    wanders: bool = False
-    misfit: Misfit = Misfit.skipped
 
     @property
     def measures(self) -> tuple[Measure, ...]:

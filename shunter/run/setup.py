@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shunter import __version__
 from shunter.config import (
+    LEARNS_TOLERANCE,
     ONE_OF,
     LoadedConfig,
     PolicyRuntime,
@@ -277,7 +278,7 @@ def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:
     if floors and not learns_tolerance(loaded.config):
         lines.append(
             f"{_place_of(loaded, floors[0])}: job {floors[0]}: min_speed: expected a curve that it "
-            "is the floor of (tolerance or shape_tolerance), or policy.placement = 'topology' with "
+            f"is the floor of (tolerance or shape_tolerance), or {LEARNS_TOLERANCE} with "
             "simulation.samples.every, so that one is learnt"
         )
     if lines:

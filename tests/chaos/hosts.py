@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
-from shunter.backends.node.attempts import alive_below
+from shunter.backends.node import alive_below
 from tests.chaos.history import Freeze
 from tests.chaos.scenario import HOSTS, Cluster, Fault
 from tests.live.ssh.farm import descendants, name_of, parent_of

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.verbs import command
+from shunter.backends.node import attempts, command
 from tests.faults.supervised import PATIENCE_S, Machine, machine_at, wait_for
 
 WORKS = """

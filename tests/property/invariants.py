@@ -1,11 +1,9 @@
 """What holds of a state after every step, whoever decided what; each check names what broke."""
 
-from shunter.core import Health, Job, JobPhase, Pool, Server, State
+from shunter.core import LEAVING, Health, Job, JobPhase, Pool, Server, State
 from shunter.events import Allocation, JobId, NodeName, Sharing
 
 Owner = tuple[int, JobId, Sharing]
-LEAVING = (JobPhase.suspending, JobPhase.ending)
-PLACED = (JobPhase.launching, JobPhase.running)
 
 
 def check_state(state: State, *, may_be_displaced: bool = False) -> None:

@@ -1,14 +1,21 @@
-"""The table in docs/explanation/job-life.md, held against every event of the kept runs."""
+"""docs/explanation/job-life.md and `TRANSITIONS`, held against every event of the kept runs."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from docs.job_life_page import page
 from shunter.ask import fold_events
-from shunter.core import Job, JobPhase, State
+from shunter.core import TRANSITIONS, Job, JobPhase, State
+from shunter.core.fold import attempts
+from shunter.errors import IllegalEventError
 from shunter.events import Event
 from shunter.events.log import import_jsonl, open_log, read_log
 from tests.replay.golden_runs import FOLDER, RUNS
@@ -58,6 +65,37 @@ def test_jobs_have_set_what_their_phase_says(name: str) -> None:
             if how != "any" and is_set(job, field) != (how == "set")
         ]
         assert not wrong
+
+
+def test_the_page_draws_the_transitions() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m docs.job_life_page"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_jobs_take_no_other_step(name: str) -> None:
+    state, known = (
+        State(),
+        {(step.before, step.after, k) for step in TRANSITIONS for k in step.kinds},
+    )
+    for event in events_of(name):
+        before = {job_id: job.phase for job_id, job in state.jobs.items()}
+        fold_events(state, [event])
+        after = {job_id: job.phase for job_id, job in state.jobs.items()}
+        steps = {
+            (before.get(job_id), after.get(job_id))
+            for job_id in {**before, **after}
+            if before.get(job_id) is not after.get(job_id)
+        }
+        assert {(*step, type(event)) for step in steps} <= known
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(JobPhase, JobPhase)))
+def test_fold_refuses_every_other_step(before: JobPhase, after: JobPhase) -> None:
+    job: Any = SimpleNamespace(job_id="j1", phase=before)
+    is_known = before is after or (before, after) in {step[:2] for step in TRANSITIONS}
+    with nullcontext() if is_known else pytest.raises(IllegalEventError, match=f"it is {before}"):
+        attempts.enter(job, after)
+    assert job.phase is (after if is_known else before)
 
 
 def test_the_kept_runs_go_through_every_phase() -> None:

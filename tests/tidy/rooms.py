@@ -6,7 +6,8 @@ in its face (`__init__.py`, with the names in `__init__.pyi`). One table of impo
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -14,12 +15,12 @@ from tests.tidy.source import Finding, Source
 
 __all__ = ["House", "class_names", "faces", "folder_circles", "module_circle"]
 
-AGENT = "runs from a zip file, with the Python of a server and nothing else"
+AGENT = "shunter.backends.node"
+"""Runs on a server with the standard library only, where no face can be read: inside of it, and of
+its folders, each chapter is imported by name."""
 SDK = "is a distribution of its own, which may depend on nothing"
 FACELESS = {
-    "shunter.backends": AGENT,
-    "shunter.backends.node": AGENT,
-    "shunter.backends.node.host": AGENT,
+    "shunter.backends": "holds one chapter, which the simulated backend and the live ones share",
     "shunter.train": SDK,
     "shunter.train.adapters": SDK,
     "shunter.events.log.migrations": "is a folder that Alembic reads",
@@ -66,15 +67,14 @@ class House:
         """Return what the face of a folder hands on, as text; empty: nothing."""
         return self.faces.get(self.modules[folder].folder, "")
 
-    def within(self) -> Iterator[tuple[str, str]]:
-        """Yield importer and imported of each import between two modules of the package."""
-        for found in self.imports:
-            importer = module_name(found.source)
-            if importer in self.modules and importer != (read := self.chapter_of(found)):
-                yield importer, read
+    @cached_property
+    def within(self) -> Sequence[tuple[str, str]]:
+        """Importer and imported of each import between two modules of the package."""
+        pairs = ((module_name(found.source), self.chapter_of(found)) for found in self.imports)
+        return [(one, read) for one, read in pairs if one in self.modules and one != read]
 
     def _imports_of(self, source: Source) -> Iterator[Import]:
-        for node in ast.walk(source.tree):
+        for node in source.nodes(ast.Import, ast.ImportFrom):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name in self.modules:
@@ -96,7 +96,7 @@ def module_circle(house: House) -> list[str]:
     A package that hands on what its modules define is no circle: a module that imports it from
     within is one.
     """
-    return _circle((importer, read) for importer, read in house.within())
+    return _circle((importer, read) for importer, read in house.within)
 
 
 def folder_circles(house: House) -> Iterator[list[str]]:
@@ -106,9 +106,7 @@ def folder_circles(house: House) -> Iterator[list[str]]:
     holds. Its own `__init__.py` is none: it hands on what they define.
     """
     for folder in sorted(house.folders):
-        parts = (
-            (_part(folder, importer), _part(folder, read)) for importer, read in house.within()
-        )
+        parts = ((_part(folder, importer), _part(folder, read)) for importer, read in house.within)
         if found := _circle((one, other) for one, other in parts if one and other):
             yield found
 
@@ -122,9 +120,14 @@ def faces(house: House) -> Iterator[Finding]:
     for found in house.imports:
         chapter = house.chapter_of(found)
         folder = chapter.rpartition(".")[0]
+        importer = module_name(found.source)
+        if _is_in(importer, AGENT) and _is_in(chapter, AGENT):
+            if chapter in house.folders:
+                yield found.source.finding(found.line, f"on a node {chapter} hands on nothing")
+            continue
         if chapter in house.folders or folder == house.top or folder in FACELESS:
             continue
-        if _is_in(module_name(found.source), folder):
+        if _is_in(importer, folder):
             continue
         as_module = chapter != found.module or found.name is None
         if as_module and f"from . import {found.name} as" in house.face_of(folder):

@@ -8,7 +8,7 @@ import anyio
 from anyio import to_thread
 
 from shunter import clock
-from shunter.backends.node.ownership import uptime_ns
+from shunter.backends.node import uptime_ns
 from tests.doubles.virtual_clock import VirtualClock
 
 

@@ -10,7 +10,7 @@ jobs that make room again. Seconds are CPU seconds of the process.
 import gc
 import random
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from shunter.core import Plan, Proposal, Scheduler
@@ -89,7 +89,7 @@ class _Bench:
     def __init__(self, servers: int, log: LogWriter, seed: int) -> None:
         self.rng, self.log, self.now_us, self.submitted = random.Random(seed), log, 0, 0
         rules = RoundRules(0, instant=True, decentralised=SCHEME)
-        policy = replace(Fifo.build(Fifo.Params(), Consolidated()), scheme=SCHEME)
+        policy = Fifo.build(Fifo.Params(), Consolidated()).with_scheme(SCHEME)
         self.core = Scheduler(policy, rules)
         self.state = self.core.state
         self.prepared = _Prepared()

@@ -13,7 +13,7 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.backends.node.messages import CAUSE_CHARACTERS
+from shunter.backends.node import CAUSE_CHARACTERS
 from shunter.core import Input
 from shunter.events import KINDS, MessagesDropped, fault_of
 

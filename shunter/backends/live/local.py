@@ -13,7 +13,7 @@ from pathlib import Path
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import LocalSettings
 from shunter.backends.live.transport import AgentProcess, Link, Server, begin_here
-from shunter.backends.node.cgroups import divisible
+from shunter.backends.node import divisible
 from shunter.events import NodeName
 
 NAME = NodeName("local")

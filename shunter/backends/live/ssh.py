@@ -38,7 +38,7 @@ from shunter.backends.live.transport import (
     run_verb,
     zip_application,
 )
-from shunter.backends.node.messages import an_object
+from shunter.backends.node import an_object
 from shunter.errors import BackendError
 
 if TYPE_CHECKING:

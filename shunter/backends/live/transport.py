@@ -25,10 +25,14 @@ from anyio.abc import Process
 
 from shunter.backends import node
 from shunter.backends.live.settings import Socket
-from shunter.backends.node.messages import WrongMessageError, parsed
-from shunter.backends.node.records import create_private, own_folder
-from shunter.backends.node.verbs import command
-from shunter.backends.node.wire import Shape
+from shunter.backends.node import (
+    Shape,
+    WrongMessageError,
+    command,
+    create_private,
+    own_folder,
+    parsed,
+)
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
@@ -282,15 +286,15 @@ class _ChildProcess:
         self._complaints.close()
 
 
-# The agent as a zip application, for hosts without Shunter (docs/decisions/0034).
+# The agent as a zip application, for hosts without Shunter (docs/decisions/live.md).
 #
 # It holds code compiled by this Python next to each module; other versions pass over it (PEP 552,
 # not checked against the source). Nothing is compressed, dates are fixed and names sorted, so the
 # same sources give the same bytes, and a host that has a file of this digest needs no other.
 
 NODE = Path(node.__file__).parent
-NOT_PACKED = ("wire.py", "host/base_folder.py")
-"""What the type checker alone reads, and what comes over stdin instead."""
+NOT_PACKED = ("host/base_folder.py",)
+"""What comes over stdin instead."""
 PACKAGES = ("shunter", "shunter/backends")
 IN_ZIP = "shunter/backends/node"
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # zip files know none before it

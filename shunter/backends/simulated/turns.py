@@ -11,7 +11,7 @@ GPUs of a job that ends or leaves go to who waits at that instant.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from shunter.backends.node.rotation import Member, Rotation
+from shunter.backends.node import Member, Rotation
 from shunter.backends.simulated.work import Run, Work, transfer_us
 from shunter.backends.turn_timetables import timetables
 from shunter.core import Tenant

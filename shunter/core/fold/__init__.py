@@ -1,4 +1,4 @@
-"""How facts become state."""
+"""How facts become state: a folder because nothing outside of it may write to the state."""
 
 import lazy_loader
 

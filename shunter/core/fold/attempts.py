@@ -5,16 +5,18 @@ The rules of all kinds of facts are made of these steps.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Protocol
 
 from shunter.core.cluster import Cluster, Gpu, Health, Server, gpus_of
 from shunter.core.speeds import NO_PACE, KnownVerdict, MeasuredPlacement, bounded
 from shunter.core.state import (
     GRANTED,
     LAUNCHING,
-    RUNNING,
+    NEXT,
     WAITING,
     FoldResult,
     Job,
+    JobPhase,
     Place,
     State,
     worked_us,
@@ -26,20 +28,15 @@ from shunter.events import (
     NOTHING,
     STAYS,
     Allocation,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
     Demand,
     DependsWhen,
     JobId,
     JobSpec,
     NodeName,
-    Outcome,
     Reason,
     Sharing,
-    TurnEnded,
-    TurnStarted,
     Wait,
+    facts,
 )
 
 # Checkpoints. Where servers share no folder, a checkpoint lies on the servers of the attempt that
@@ -128,7 +125,7 @@ def within_reach(job: Job) -> tuple[tuple[NodeName, ...], ...] | None:
     return tuple(place.nodes for place in job.checkpoints[job.out_of_reach :])
 
 
-def checkpoints_at_start(state: State, job: Job, event: AttemptStarted) -> None:
+def checkpoints_at_start(state: State, job: Job, event: facts.AttemptStarted) -> None:
     """Note where an attempt saves from now on, and in which split."""
     if event.checkpoints_stay:
         nodes = tuple(share.node for share in job.held.shares)
@@ -159,7 +156,7 @@ def checkpoints_after_move(state: State, job: Job) -> None:
         settle_demand(state, job)
 
 
-def saved_step(job: Job, event: CheckpointSaved) -> None:
+def saved_step(job: Job, event: facts.CheckpointSaved) -> None:
     """Note the step of the checkpoint that an attempt has told of."""
     if event.step is None or not job.checkpoints or job.checkpoints[0].attempt != event.attempt:
         return
@@ -167,7 +164,7 @@ def saved_step(job: Job, event: CheckpointSaved) -> None:
     job.checkpoints = (replace(newest, step=event.step), *others)
 
 
-def drop_checkpoints(state: State, job: Job, event: CheckpointDiscarded) -> None:
+def drop_checkpoints(state: State, job: Job, event: facts.CheckpointDiscarded) -> None:
     """Count no more on what an attempt has saved.
 
     Raises:
@@ -259,50 +256,37 @@ def decide(state: State, job: Job) -> None:
     Raises:
         IllegalEventError: somebody else has one of the GPUs and does not share it.
     """
-    what, cluster = job.allocation, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
-        shares = cluster.deciding.join(job.ordinal, job.job_id, what)
-    cluster.decide(shares)
+    cluster = state.cluster
+    cluster.decide(cluster.deciding.join(job.ordinal, job.job_id, job.allocation))
 
 
 def undecide(state: State, job: Job) -> None:
     """Mark what was decided for a job as free, but for GPUs with other tenants."""
-    what, cluster = job.allocation, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
-        shares = cluster.deciding.leave(job.ordinal, job.job_id, what)
-    cluster.undecide(shares)
+    cluster = state.cluster
+    cluster.undecide(cluster.deciding.leave(job.ordinal, job.job_id, job.allocation))
 
 
 def hold(state: State, job: Job, at_us: int) -> None:
     """Mark what was decided for a job as physically in use by it."""
-    what, cluster = job.allocation, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
+    if job.allocation.sharing is not _EXCLUSIVE:
         count_overcommit(state, at_us)
-        shares = cluster.holding.join(job.ordinal, job.job_id, what)
-    cluster.hold(shares)
+    cluster = state.cluster
+    cluster.hold(cluster.holding.join(job.ordinal, job.job_id, job.allocation))
 
 
 def release(state: State, job: Job, at_us: int) -> None:
     """Mark what a job held as physically free, but for GPUs with other tenants."""
-    what, cluster = job.held, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
+    if job.held.sharing is not _EXCLUSIVE:
         count_overcommit(state, at_us)
-        shares = cluster.holding.leave(job.ordinal, job.job_id, what)
-    cluster.release(shares)
+    cluster = state.cluster
+    cluster.release(cluster.holding.leave(job.ordinal, job.job_id, job.held))
 
 
 def hold_instead(state: State, job: Job, what: Allocation, at_us: int) -> None:
     """Mark other GPUs than before as physically in use by an attempt, or none."""
     release(state, job, at_us)
     job.held = what
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
-        shares = state.cluster.holding.join(job.ordinal, job.job_id, what)
-    state.cluster.hold(shares)
+    state.cluster.hold(state.cluster.holding.join(job.ordinal, job.job_id, what))
 
 
 def open_up(state: State, job: Job, packed: Allocation, at_us: int) -> None:
@@ -325,10 +309,9 @@ def rehome(state: State, job: Job, target: Allocation, at_us: int) -> None:
 
 def may_launch(state: State, job: Job) -> bool:
     """Say whether nobody is left on the GPUs decided for a job but its partners."""
-    what = job.allocation
-    if what.sharing is not _EXCLUSIVE:
-        return state.cluster.is_joinable(what.shares)
-    return state.cluster.is_released(what.shares)
+    what, cluster = job.allocation, state.cluster
+    is_free = cluster.is_released if what.sharing is _EXCLUSIVE else cluster.is_joinable
+    return is_free(what.shares)
 
 
 def release_wait(state: State, job: Job) -> Wait | None:
@@ -454,19 +437,43 @@ def job_of(state: State, job_id: JobId, kind: str) -> Job:
     return job
 
 
-def attempt_of(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
-    """Return the job whose current attempt this is.
+class OfAttempt(Protocol):
+    """A fact about an attempt of a job."""
+
+    @property
+    def job_id(self) -> JobId:
+        """The job."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, from 1 on."""
+
+
+def attempt_of(state: State, event: OfAttempt) -> Job:
+    """Return the job whose current attempt a fact is about.
 
     Raises:
         IllegalEventError: the job is at another attempt, or unknown.
     """
-    job = job_of(state, job_id, kind)
-    if job.attempt != attempt or job.since_us is None:
+    kind = type(event).__name__
+    job = job_of(state, event.job_id, kind)
+    if job.attempt != event.attempt or job.since_us is None:
         raise IllegalEventError(
-            f"{kind} of attempt {attempt} of job {job_id}, which is at attempt {job.attempt} "
-            f"and {job.phase}"
+            f"{kind} of attempt {event.attempt} of job {job.job_id}, which is at attempt "
+            f"{job.attempt} and {job.phase}"
         )
     return job
+
+
+def enter(job: Job, phase: JobPhase) -> None:
+    """Move a job to another phase, or leave it in its own.
+
+    Raises:
+        IllegalEventError: there is no such step in the life of a job (`TRANSITIONS`).
+    """
+    if phase not in NEXT[job.phase]:
+        raise IllegalEventError(f"job {job.job_id} cannot be {phase}: it is {job.phase}")
+    job.phase = phase
 
 
 def launch(state: State, job: Job, at_us: int) -> None:
@@ -481,13 +488,13 @@ def launch(state: State, job: Job, at_us: int) -> None:
 
 def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
     """Note that an attempt holds its GPUs from now on."""
+    enter(job, LAUNCHING)
     job.attempt += 1
     job.held = job.allocation
     job.pace = NO_PACE
     job.gpus = gpus
     job.since_us = at_us
     job.waiting_since_us = job.left_for = None
-    job.phase = LAUNCHING
     if job.checkpoints:
         job.out_of_reach = out_of_reach(job, state.cluster)
     if job.first_start_us is None:
@@ -496,7 +503,6 @@ def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
 
 def start_work(job: Job, at_us: int, speed: float) -> None:
     """Begin to make progress."""
-    job.phase = RUNNING
     job.working_since_us = at_us
     job.speed = speed
 
@@ -526,7 +532,8 @@ def vacate(state: State, job: Job, at_us: int) -> None:
         withdraw(state, job, at_us)
         let_go(state, job, at_us)
         return
-    leave_trial(state, job, at_us)
+    if job.packed_with or state.trials:
+        leave_trial(state, job, at_us)
     state.cluster.vacate(job.held.shares)
     state.queues[job.spec.queue].gpus -= job.gpus
     job.allocation = NOTHING
@@ -589,7 +596,7 @@ def withdraw(state: State, job: Job, at_us: int) -> None:
 
 def back_to_queue(job: Job, at_us: int) -> None:
     """Let a job that holds nothing wait again."""
-    job.phase = WAITING
+    enter(job, WAITING)
     job.waiting_since_us = at_us
 
 
@@ -601,7 +608,7 @@ def fall_back(state: State, job: Job, at_us: int) -> FoldResult:
     return FoldResult(launched)
 
 
-def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> FoldResult:
+def depart(state: State, job: Job, at_us: int, outcome: facts.Outcome) -> FoldResult:
     """End a job: free what it held, keep its outcome, release who waited for it."""
     job_id = job.job_id
     launched: tuple[Job, ...] = ()
@@ -629,7 +636,7 @@ def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> FoldResult:
 
 
 def _unblock(
-    state: State, job: Job, outcome: Outcome
+    state: State, job: Job, outcome: facts.Outcome
 ) -> tuple[tuple[JobId, ...], tuple[JobId, ...]]:
     """Return who waited for the end of a job, and who waited for another one."""
     unblocked, stranded = [], []
@@ -645,10 +652,10 @@ def _unblock(
     return tuple(unblocked), tuple(stranded)
 
 
-def is_met(job: Job, ended_id: JobId, outcome: Outcome) -> bool:
+def is_met(job: Job, ended_id: JobId, outcome: facts.Outcome) -> bool:
     """Say whether the end of another job is the one this job waits for."""
     return all(
-        dependency.when is DependsWhen.any or outcome is Outcome.finished
+        dependency.when is DependsWhen.any or outcome is facts.Outcome.finished
         for dependency in job.spec.depends_on
         if dependency.job_id == ended_id
     )
@@ -671,7 +678,7 @@ def was_not_preempted(job: Job) -> None:
 # it (`State.gang_turns`).
 
 
-def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
+def can_begin(state: State, job: Job, event: facts.TurnStarted) -> bool:
     """Say whether a job can get its turn where it is told: it has none there."""
     if not job.is_spread:
         return not job.gpus and sum([share.gpus for share in event.shares]) == job.held.gpus
@@ -683,7 +690,7 @@ def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
     return all(node not in on and gpus.get(node) == count for node, count in told.items())
 
 
-def can_end(state: State, job: Job, event: TurnEnded) -> bool:
+def can_end(state: State, job: Job, event: facts.TurnEnded) -> bool:
     """Say whether the turn of a job can end where it is told: it has one there."""
     if not job.is_spread:
         return bool(job.gpus)
@@ -691,7 +698,7 @@ def can_end(state: State, job: Job, event: TurnEnded) -> bool:
     return bool(on) and set(event.nodes) <= on
 
 
-def part_began(state: State, job: Job, event: TurnStarted, at_us: int) -> int | None:
+def part_began(state: State, job: Job, event: facts.TurnStarted, at_us: int) -> int | None:
     """Note that servers have given a gang its turn.
 
     Returns:

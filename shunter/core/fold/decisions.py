@@ -6,6 +6,7 @@ from shunter.core.fold.attempts import (
     back_to_queue,
     begin,
     decide,
+    enter,
     hold,
     job_of,
     launch,
@@ -14,7 +15,6 @@ from shunter.core.fold.attempts import (
     open_up,
     pack_jobs,
     rehome,
-    start_work,
     stop_work,
     take_back_preemption,
     undecide,
@@ -23,8 +23,8 @@ from shunter.core.fold.attempts import (
 )
 from shunter.core.speeds import KnownVerdict, Trial
 from shunter.core.state import (
+    AT_WORK,
     GRANTED,
-    LAUNCHING,
     RUNNING,
     SUSPENDING,
     WAITING,
@@ -45,34 +45,14 @@ from shunter.events import (
     RESIZED,
     SUM_MOST,
     Allocation,
-    AllocationChanged,
     Because,
-    ClockStepped,
-    ConfigChanged,
     Event,
-    EventsLost,
-    GangApproved,
-    GangProposed,
-    GangRejected,
-    JobReshaped,
-    PlanRejected,
-    PolicySetAside,
     Reason,
-    ReservationSet,
-    RoundPlanned,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
     Sharing,
-    SizesSet,
-    TargetsSet,
-    TrialKept,
     TrialKind,
     TrialReason,
-    TrialReverted,
-    TrialStarted,
     Wait,
-    WaitReasonChanged,
+    facts,
     is_preemption,
 )
 
@@ -83,7 +63,7 @@ SET_ASIDE = "set aside: "
 _RECENT_PREEMPTIONS = 16  # remembered a job; more than any sensible guard counts in an hour
 
 
-def round_planned(state: State, event: RoundPlanned) -> None:
+def round_planned(state: State, event: facts.RoundPlanned) -> None:
     """Count the round, and note what holds back each class of waiting jobs."""
     if event.seen > state.seq:
         raise IllegalEventError(f"round {event.number} saw event {event.seen} before it happened")
@@ -105,26 +85,26 @@ def round_planned(state: State, event: RoundPlanned) -> None:
         state.proposals.forget(job_id)
 
 
-def policy_set_aside(state: State, event: PolicySetAside) -> None:
+def policy_set_aside(state: State, event: facts.PolicySetAside) -> None:
     """Note why nothing is decided until the end of the term."""
     if event.told > state.seq:
         raise IllegalEventError(f"a policy was set aside that knew event {event.told} before all")
     state.policy_fault = f"{SET_ASIDE}{event.cause}"
 
 
-def targets_set(state: State, event: TargetsSet) -> None:
+def targets_set(state: State, event: facts.TargetsSet) -> None:
     """Remember the shares the policy aims at."""
     state.targets = event.targets
     state.targets_status = "" if event.status == "ok" else event.status
 
 
-def sizes_set(state: State, event: SizesSet) -> None:
+def sizes_set(state: State, event: facts.SizesSet) -> None:
     """Only a note: what jobs have changes with the facts of the round that follows."""
     for size in event.sizes:
         job_of(state, size.job_id, "SizesSet")
 
 
-def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | None:
+def allocation_changed(state: State, event: facts.AllocationChanged) -> FoldResult | None:
     """Give a job other GPUs, or none; where that takes no time, it has happened."""
     job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "AllocationChanged")
     target = event.allocation
@@ -144,16 +124,16 @@ def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | N
         return _change_at_once(state, job, event)
     _decide(state, job, target, event.at_us)
     if job.since_us is not None:
-        job.phase = SUSPENDING
+        enter(job, SUSPENDING)
     elif target.shares:
         return _enter(state, job, event)
     else:
         state.granted.pop(job.job_id, None)
-        job.phase = WAITING
+        enter(job, WAITING)
     return None
 
 
-def job_reshaped(state: State, event: JobReshaped) -> None:
+def job_reshaped(state: State, event: facts.JobReshaped) -> None:
     """Give a job other CPUs or memory beside the GPUs that it has or is about to get.
 
     One that takes turns may get other GPUs of its server as well: it goes on there with its turns.
@@ -173,19 +153,19 @@ def job_reshaped(state: State, event: JobReshaped) -> None:
     job.allocation = target
 
 
-def wait_reason_changed(state: State, event: WaitReasonChanged) -> None:
+def wait_reason_changed(state: State, event: facts.WaitReasonChanged) -> None:
     """Note what holds back one job."""
     job = job_of(state, event.job_id, "WaitReasonChanged")
     job.wait, job.left_for = event.wait, None
 
 
-def plan_rejected(state: State, event: PlanRejected) -> None:
+def plan_rejected(state: State, event: facts.PlanRejected) -> None:
     """Only a note: the change that was refused did not happen."""
     if event.detail != NO_SUCH_JOB:
         job_of(state, event.job_id, "PlanRejected")
 
 
-def reservation_set(state: State, event: ReservationSet) -> None:
+def reservation_set(state: State, event: facts.ReservationSet) -> None:
     """Remember from when on which GPUs are kept for a job, if any.
 
     Who did not take what was kept for it begins anew to be rejected.
@@ -202,7 +182,7 @@ def reservation_set(state: State, event: ReservationSet) -> None:
         book.reserved[event.job_id] = event.shares
 
 
-def gang_proposed(state: State, event: GangProposed) -> None:
+def gang_proposed(state: State, event: facts.GangProposed) -> None:
     """Only a note: what the approver says of it comes next."""
     job_of(state, event.job_id, "GangProposed")
     _seen(state, event.job_id, event.version)
@@ -210,7 +190,7 @@ def gang_proposed(state: State, event: GangProposed) -> None:
         raise IllegalEventError(f"GangProposed of job {event.job_id} names no candidate")
 
 
-def gang_approved(state: State, event: GangApproved) -> None:
+def gang_approved(state: State, event: facts.GangApproved) -> None:
     """Count it; the job is given its GPUs by the next fact."""
     job_of(state, event.job_id, "GangApproved")
     _seen(state, event.job_id, event.version)
@@ -219,7 +199,7 @@ def gang_approved(state: State, event: GangApproved) -> None:
     state.reservations.pop(event.job_id, None)
 
 
-def gang_rejected(state: State, event: GangRejected) -> None:
+def gang_rejected(state: State, event: facts.GangRejected) -> None:
     """Count it, and remember by which GPUs and until when the job waits since."""
     job_of(state, event.job_id, "GangRejected")
     _seen(state, event.job_id, event.version)
@@ -239,14 +219,14 @@ def gang_rejected(state: State, event: GangRejected) -> None:
     )
 
 
-def _count_leaving(job: Job, event: AllocationChanged) -> None:
+def _count_leaving(job: Job, event: facts.AllocationChanged) -> None:
     """Count a preemption or migration of a job that was not told to leave before.
 
     With other CPUs or memory on the GPUs it has, it is neither, nor with more GPUs or fewer. A
     preemption counts until the job ends before it has left.
     """
     target = event.allocation
-    if job.phase is RUNNING or job.phase is LAUNCHING:
+    if job.phase in AT_WORK:
         if target.shares:
             is_as_large = target.gpus == job.allocation.gpus
             job.migrations += is_as_large and not target.is_on_gpus_of(job.allocation)
@@ -276,7 +256,7 @@ def _was_moved(job: Job, target: Allocation) -> None:
     job.migrations += job.held.gpus in (0, target.gpus) and not target.is_on_gpus_of(job.held)
 
 
-def _change_at_once(state: State, job: Job, event: AllocationChanged) -> FoldResult | None:
+def _change_at_once(state: State, job: Job, event: facts.AllocationChanged) -> FoldResult | None:
     """Leave the old GPUs and launch on the new ones at this very instant."""
     if job.since_us is not None:
         stop_work(job, event.at_us)
@@ -293,7 +273,8 @@ def _change_at_once(state: State, job: Job, event: AllocationChanged) -> FoldRes
         state.cluster.occupy(target.shares)
     state.queues[job.spec.queue].gpus += gpus
     begin(state, job, event.at_us, gpus)
-    start_work(job, event.at_us, 1.0)
+    enter(job, RUNNING)
+    job.working_since_us, job.speed = event.at_us, 1.0
     return FoldResult((job,))
 
 
@@ -317,13 +298,13 @@ def _decide(state: State, job: Job, target: Allocation, at_us: int) -> None:
         queue.gpus += target.gpus
 
 
-def _enter(state: State, job: Job, event: AllocationChanged) -> FoldResult | None:
+def _enter(state: State, job: Job, event: facts.AllocationChanged) -> FoldResult | None:
     """Launch a job on its GPUs, or note that others must leave them first."""
     if may_launch(state, job):
         state.granted.pop(job.job_id, None)
         launch(state, job, event.at_us)
         return FoldResult((job,))
-    job.phase = GRANTED
+    enter(job, GRANTED)
     state.granted[job.job_id] = None
     return None
 
@@ -338,7 +319,7 @@ def _seen(state: State, job_id: str, version: int) -> None:
 # Trials.
 
 
-def trial_started(state: State, event: TrialStarted) -> None:
+def trial_started(state: State, event: facts.TrialStarted) -> None:
     """Note what is tried; pack jobs that are to have their turns together."""
     names = (event.job_id, *event.partners)
     jobs = [job_of(state, name, "TrialStarted") for name in names]
@@ -368,16 +349,11 @@ def trial_started(state: State, event: TrialStarted) -> None:
     )
 
 
-def trial_kept(state: State, event: TrialKept) -> None:
-    """Remember a verdict; what was tried goes on."""
-    _remember(state, event, "TrialKept")
-
-
-def trial_reverted(state: State, event: TrialReverted) -> None:
+def trial_reverted(state: State, event: facts.TrialReverted) -> None:
     """Remember a verdict; jobs that were packed have turns of their own again."""
     job = job_of(state, event.job_id, "TrialReverted")
     if event.job_id in state.trials:
-        _remember(state, event, "TrialReverted")
+        trial_judged(state, event)
     elif not job.packed_with:
         raise IllegalEventError(f"TrialReverted of job {event.job_id}, of which nothing is tried")
     if job.packed_with:
@@ -385,8 +361,9 @@ def trial_reverted(state: State, event: TrialReverted) -> None:
     job.pace = job.pace.anew()
 
 
-def _remember(state: State, event: TrialKept | TrialReverted, kind: str) -> None:
-    trial = state.trials.pop(event.job_id, None)
+def trial_judged(state: State, event: facts.TrialKept | facts.TrialReverted) -> None:
+    """Remember a verdict; what was tried goes on."""
+    trial, kind = state.trials.pop(event.job_id, None), type(event).__name__
     if trial is None:
         raise IllegalEventError(f"{kind} of job {event.job_id}, of which nothing is tried")
     if event.reason not in set(TrialReason) or not 0 <= event.measured < SUM_MOST:
@@ -414,7 +391,7 @@ def probe_anew(state: State, at_us: int) -> None:
 # The scheduler itself.
 
 
-def scheduler_started(state: State, event: SchedulerStarted) -> None:
+def scheduler_started(state: State, event: facts.SchedulerStarted) -> None:
     """Begin a term, which must be later than all before."""
     if event.term <= state.term:
         raise IllegalEventError(f"term {event.term} was started after term {state.term}")
@@ -424,7 +401,7 @@ def scheduler_started(state: State, event: SchedulerStarted) -> None:
     _take_up(state)
 
 
-def config_changed(state: State, event: ConfigChanged) -> None:
+def config_changed(state: State, event: facts.ConfigChanged) -> None:
     """Go on under another configuration."""
     state.policy = event.policy
     _take_up(state)
@@ -436,21 +413,21 @@ def _take_up(state: State) -> None:
         state.policy_fault = ""
 
 
-def clock_stepped(state: State, event: ClockStepped) -> None:
+def clock_stepped(state: State, event: facts.ClockStepped) -> None:
     """Only a note: the log's own clock never follows the wall clock."""
 
 
-def segment_sealed(state: State, event: SegmentSealed) -> None:
+def segment_sealed(state: State, event: facts.SegmentSealed) -> None:
     """Only a note: where old frames are kept changes nothing about the cluster."""
     if event.last_seq > state.seq:
         raise IllegalEventError(f"a segment up to {event.last_seq} was sealed at {state.seq}")
 
 
-def scheduler_stopped(state: State, event: SchedulerStopped) -> None:
+def scheduler_stopped(state: State, event: facts.SchedulerStopped) -> None:
     """Only a note: the next term follows."""
 
 
-def events_lost(state: State, event: EventsLost) -> None:
+def events_lost(state: State, event: facts.EventsLost) -> None:
     """Only a note: what was lost changed nothing that is known."""
     if not 0 < event.first_seq <= event.last_seq + 1 or event.first_seq > state.seq:
         raise IllegalEventError(
@@ -459,25 +436,25 @@ def events_lost(state: State, event: EventsLost) -> None:
 
 
 DECISION_RULES: dict[type[Event], Rule] = {
-    RoundPlanned: round_planned,
-    TargetsSet: targets_set,
-    SizesSet: sizes_set,
-    AllocationChanged: allocation_changed,
-    JobReshaped: job_reshaped,
-    WaitReasonChanged: wait_reason_changed,
-    PlanRejected: plan_rejected,
-    PolicySetAside: policy_set_aside,
-    ReservationSet: reservation_set,
-    GangProposed: gang_proposed,
-    GangApproved: gang_approved,
-    GangRejected: gang_rejected,
-    TrialStarted: trial_started,
-    TrialKept: trial_kept,
-    TrialReverted: trial_reverted,
-    SchedulerStarted: scheduler_started,
-    ConfigChanged: config_changed,
-    ClockStepped: clock_stepped,
-    SegmentSealed: segment_sealed,
-    SchedulerStopped: scheduler_stopped,
-    EventsLost: events_lost,
+    facts.RoundPlanned: round_planned,
+    facts.TargetsSet: targets_set,
+    facts.SizesSet: sizes_set,
+    facts.AllocationChanged: allocation_changed,
+    facts.JobReshaped: job_reshaped,
+    facts.WaitReasonChanged: wait_reason_changed,
+    facts.PlanRejected: plan_rejected,
+    facts.PolicySetAside: policy_set_aside,
+    facts.ReservationSet: reservation_set,
+    facts.GangProposed: gang_proposed,
+    facts.GangApproved: gang_approved,
+    facts.GangRejected: gang_rejected,
+    facts.TrialStarted: trial_started,
+    facts.TrialKept: trial_judged,
+    facts.TrialReverted: trial_reverted,
+    facts.SchedulerStarted: scheduler_started,
+    facts.ConfigChanged: config_changed,
+    facts.ClockStepped: clock_stepped,
+    facts.SegmentSealed: segment_sealed,
+    facts.SchedulerStopped: scheduler_stopped,
+    facts.EventsLost: events_lost,
 }

@@ -8,6 +8,7 @@ from shunter.core.fold.attempts import (
     checkpoints_after_move,
     checkpoints_at_start,
     drop_checkpoints,
+    enter,
     fall_back,
     hold_anew,
     job_of,
@@ -30,6 +31,7 @@ from shunter.core.state import (
     ENDING,
     GRANTED,
     LAUNCHING,
+    LEAVING,
     RUNNING,
     SUSPENDING,
     FoldResult,
@@ -38,47 +40,18 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    Allocation,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptSetAside,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
-    Event,
-    GpusReleased,
-    JobContinued,
-    JobId,
-    JobStopped,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
-    NodeName,
-    Reason,
-    ReshapeRefused,
-    Share,
-    Sharing,
-    SpeedChanged,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
-    Wait,
-)
+from shunter.events import Allocation, Event, NodeName, Reason, Share, Sharing, Wait, facts
 
 # A server refused a change of CPUs or memory: the attempt keeps what it has, though others may have
 # been given it. Jobs that wait to be launched there are displaced, the last first.
 
 
-def reshape_refused(state: State, event: ReshapeRefused) -> FoldResult | None:
+def reshape_refused(state: State, event: facts.ReshapeRefused) -> FoldResult | None:
     """Book what an attempt keeps, and ask it for nothing else.
 
     Where it was to have yet other shares meanwhile, those are asked for, and this is a note.
     """
-    job = attempt_of(state, event.job_id, event.attempt, "ReshapeRefused")
+    job = attempt_of(state, event)
     if len(event.wanted) != len(event.kept) or not all(map(_is_beside, event.wanted, event.kept)):
         raise IllegalEventError(f"job {job.job_id} cannot keep {event.kept} for {event.wanted}")
     held = job.held
@@ -113,9 +86,9 @@ UNTOLD_MOST = 4
 """So many attempts without a mini-batch that is told; after them none is waited for."""
 
 
-def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
+def launch_failed(state: State, event: facts.LaunchFailed) -> FoldResult:
     """Put a job back that never started; that it was displaced is no failure."""
-    job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
+    job = attempt_of(state, event)
     if not event.checkpoint_on and job.held.shares:
         job.launches_failed += 1
     if event.waited:
@@ -125,12 +98,12 @@ def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
     return fall_back(state, job, event.at_us)
 
 
-def attempt_started(state: State, event: AttemptStarted) -> None:
+def attempt_started(state: State, event: facts.AttemptStarted) -> None:
     """Note that a job makes progress, unless it was asked to leave meanwhile.
 
     It does from when it began on, but at the earliest from its launch, whatever clocks say.
     """
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptStarted")
+    job = attempt_of(state, event)
     began_us = event.at_us
     if event.started_us is not None:
         if event.started_us > event.at_us:
@@ -139,8 +112,7 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
                 f"{event.at_us}, and began at {event.started_us}, expected before"
             )
         began_us = max(event.started_us, job.since_us or 0)
-    phase = job.phase
-    if phase is RUNNING or job.working_since_us is not None:
+    if job.phase is RUNNING or job.working_since_us is not None:
         raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
     job.launches_failed = job.notes = 0
     job.notes_on = ()
@@ -150,8 +122,8 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
     start_work(job, began_us, 0.0 if job.awaits_turn else event.speed)
     if state.has_live_turns:
         measure_neighbours(state, job, event.at_us)
-    if phase is not LAUNCHING:
-        job.phase = phase
+    if job.phase is LAUNCHING:  # else it was asked to leave meanwhile
+        enter(job, RUNNING)
     counts_from_us = began_us + (_start_up_us(job) if event.may_tell_training else 0)
     if counts_from_us != job.since_us:
         job.counts_from_us = counts_from_us
@@ -159,17 +131,17 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
         checkpoints_at_start(state, job, event)
 
 
-def allocation_learned(state: State, event: AllocationLearned) -> FoldResult:
+def allocation_learned(state: State, event: facts.AllocationLearned) -> FoldResult:
     """Let an attempt hold the GPUs it was found on, whoever had them."""
-    job = attempt_of(state, event.job_id, event.attempt, "AllocationLearned")
+    job = attempt_of(state, event)
     result = move_to(state, job, event.allocation, event.at_us)
     checkpoints_after_move(state, job)
     return result
 
 
-def training_started(state: State, event: TrainingStarted) -> None:
+def training_started(state: State, event: facts.TrainingStarted) -> None:
     """Count what the attempt runs from its first mini-batch on."""
-    job = attempt_of(state, event.job_id, event.attempt, "TrainingStarted")
+    job = attempt_of(state, event)
     if job.working_since_us is None and job.phase is LAUNCHING:
         raise IllegalEventError(f"TrainingStarted of job {event.job_id}, which is {job.phase}")
     _count_note(job, event.nodes)
@@ -177,42 +149,42 @@ def training_started(state: State, event: TrainingStarted) -> None:
     job.tells_training = True
 
 
-def speed_changed(state: State, event: SpeedChanged) -> None:
+def speed_changed(state: State, event: facts.SpeedChanged) -> None:
     """Count a job's work at its old speed up to now, and at the new one from now on."""
-    job = attempt_of(state, event.job_id, event.attempt, "SpeedChanged")
+    job = attempt_of(state, event)
     if job.working_since_us is None:
         raise IllegalEventError(f"SpeedChanged of job {event.job_id}, which is {job.phase}")
     _change_speed(job, event.speed, event.at_us)
 
 
-def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:
-    """Only a note: the job will leave at its next mini-batch boundary."""
-    job = attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged")
-    _count_note(job, event.nodes)
+def attempt_noted(
+    state: State,
+    event: facts.SuspendAcknowledged | facts.SuspendEscalated | facts.MessagesDropped,
+) -> None:
+    """Only count a note of an attempt's journal.
+
+    The job will leave at its next mini-batch boundary, or is made to leave by a stronger mode, or
+    something that it or its host said was not taken.
+    """
+    _count_note(attempt_of(state, event), event.nodes)
 
 
-def suspend_escalated(state: State, event: SuspendEscalated) -> None:
-    """Only a note: the job is made to leave by a stronger mode."""
-    job = attempt_of(state, event.job_id, event.attempt, "SuspendEscalated")
-    _count_note(job, event.nodes)
-
-
-def job_stopped(state: State, event: JobStopped) -> None:
+def job_stopped(state: State, event: facts.JobStopped) -> None:
     """Stop the progress of a job that keeps all it holds; it has no turns meanwhile."""
     leave_trial(state, job_of(state, event.job_id, "JobStopped"), event.at_us)
-    _go_at(state, event, "JobStopped", 0.0)
+    _go_at(state, event, 0.0)
 
 
-def job_continued(state: State, event: JobContinued) -> None:
+def job_continued(state: State, event: facts.JobContinued) -> None:
     """Let a stopped job make progress again."""
-    _go_at(state, event, "JobContinued", 1.0)
+    _go_at(state, event, 1.0)
 
 
-def turn_started(state: State, event: TurnStarted) -> None:
+def turn_started(state: State, event: facts.TurnStarted) -> None:
     """Let an attempt that shares its GPUs in turns have them."""
     is_live = event.began_us is not None  # a simulation sees them begin
     told_by = tuple([share.node for share in event.shares]) if is_live else ()
-    job = _turning(state, event.job_id, event.attempt, "TurnStarted", told_by)
+    job = _turning(state, event, told_by)
     if is_live:
         state.has_live_turns = True
     noted_us = _really(job, event.began_us, event.at_us)
@@ -230,9 +202,9 @@ def turn_started(state: State, event: TurnStarted) -> None:
         _take_turn(state, job, event.shares[0].gpu_mask, event.speed, began_us)
 
 
-def turn_ended(state: State, event: TurnEnded) -> None:
+def turn_ended(state: State, event: facts.TurnEnded) -> None:
     """Let an attempt make no progress until its next turn."""
-    job = _turning(state, event.job_id, event.attempt, "TurnEnded", event.nodes)
+    job = _turning(state, event, event.nodes)
     if not can_end(state, job, event):
         raise IllegalEventError(f"TurnEnded of job {job.job_id}, which waits for its turn")
     is_on = bool(job.gpus)
@@ -242,46 +214,40 @@ def turn_ended(state: State, event: TurnEnded) -> None:
         _take_turn(state, job, 0, 0.0, _really(job, event.ended_us, event.at_us))
 
 
-def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
+def checkpoint_saved(state: State, event: facts.CheckpointSaved) -> None:
     """Only a note: where in it the job can go on from is known by its own folder."""
-    job = attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
+    job = attempt_of(state, event)
     _count_note(job, event.nodes)
     saved_step(job, event)
 
 
-def checkpoint_discarded(state: State, event: CheckpointDiscarded) -> None:
+def checkpoint_discarded(state: State, event: facts.CheckpointDiscarded) -> None:
     """Count no more on what an attempt has saved."""
     job = job_of(state, event.job_id, "CheckpointDiscarded")
     drop_checkpoints(state, job, event)
 
 
-def messages_dropped(state: State, event: MessagesDropped) -> None:
-    """Only a note: something that the job or its host said was not taken."""
-    job = attempt_of(state, event.job_id, event.attempt, "MessagesDropped")
-    _count_note(job, event.nodes)
-
-
-def attempt_set_aside(state: State, event: AttemptSetAside) -> None:
+def attempt_set_aside(state: State, event: facts.AttemptSetAside) -> None:
     """Note that nothing an attempt tells is believed any more."""
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptSetAside")
+    job = attempt_of(state, event)
     if job.set_aside == event.attempt:
         raise IllegalEventError(f"attempt {event.attempt} of job {job.job_id} was set aside twice")
     job.set_aside = event.attempt
 
 
-def job_suspended(state: State, event: JobSuspended) -> None:
+def job_suspended(state: State, event: facts.JobSuspended) -> None:
     """Stop the job's progress; its GPUs follow with GpusReleased."""
-    job = attempt_of(state, event.job_id, event.attempt, "JobSuspended")
+    job = attempt_of(state, event)
     if job.phase is RUNNING:
-        job.phase = SUSPENDING  # it left by itself, to be resumed later
+        enter(job, SUSPENDING)  # it left by itself, to be resumed later
         withdraw(state, job, event.at_us)
     stop_work(job, event.at_us, event.lost_us)
     _leave_turns(state, job, event.at_us)
 
 
-def attempt_ended(state: State, event: AttemptEnded) -> None:
+def attempt_ended(state: State, event: facts.AttemptEnded) -> None:
     """Stop the job's progress for good; how it ended follows."""
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptEnded")
+    job = attempt_of(state, event)
     has_failed = bool(event.exit_code) and job.phase is RUNNING and not job.end_cause
     leave_trial(state, job, event.at_us, has_failed=has_failed)
     stop_work(job, event.at_us)
@@ -292,7 +258,7 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
         job.failures += 1
     _note_early_failure(job, event)
-    job.phase = ENDING
+    enter(job, ENDING)
     job.exit_code = event.exit_code
 
 
@@ -303,7 +269,7 @@ EARLY_KEPT = 8
 """On so many shares early failures of a job are remembered, the last ones."""
 
 
-def _note_early_failure(job: Job, event: AttemptEnded) -> None:
+def _note_early_failure(job: Job, event: facts.AttemptEnded) -> None:
     """Note where a job failed in its first seconds, or that it did not."""
     began_us = job.attempt_began_us
     is_early = began_us is not None and event.at_us - began_us <= EARLY_US
@@ -314,9 +280,9 @@ def _note_early_failure(job: Job, event: AttemptEnded) -> None:
         job.failed_on = ()
 
 
-def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
+def attempt_lost(state: State, event: facts.AttemptLost) -> FoldResult:
     """Put a job back whose processes are gone with their server."""
-    job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
+    job = attempt_of(state, event)
     if job.phase is SUSPENDING:
         was_not_preempted(job)
     stop_work(job, event.at_us, event.lost_us)
@@ -324,11 +290,11 @@ def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
     return fall_back(state, job, event.at_us)
 
 
-def gpus_released(state: State, event: GpusReleased) -> FoldResult:
+def gpus_released(state: State, event: facts.GpusReleased) -> FoldResult:
     """Let go of the GPUs; a job that moves is launched once its new ones are free."""
-    job = attempt_of(state, event.job_id, event.attempt, "GpusReleased")
+    job = attempt_of(state, event)
     ends = job.phase is ENDING
-    if job.phase not in (SUSPENDING, ENDING):
+    if job.phase not in LEAVING:
         raise IllegalEventError(f"GPUs of job {event.job_id} were released while {job.phase}")
     stop_work(job, event.at_us)
     launched = let_go(state, job, event.at_us)
@@ -339,7 +305,7 @@ def gpus_released(state: State, event: GpusReleased) -> FoldResult:
         return FoldResult((*launched, job))
     back_to_queue(job, event.at_us)
     if job.allocation.shares:
-        job.phase = GRANTED
+        enter(job, GRANTED)
         state.granted[job.job_id] = None
     return FoldResult(launched)
 
@@ -358,11 +324,14 @@ def _count_note(job: Job, nodes: tuple[NodeName, ...]) -> None:
 
 
 def _turning(
-    state: State, job_id: JobId, attempt: int, kind: str, told_by: tuple[NodeName, ...]
+    state: State, event: facts.TurnStarted | facts.TurnEnded, told_by: tuple[NodeName, ...]
 ) -> Job:
-    job = attempt_of(state, job_id, attempt, kind)
+    job = attempt_of(state, event)
     if job.held.sharing is not _SLICED or job.working_since_us is None:
-        raise IllegalEventError(f"{kind} of job {job_id}, which takes no turns or does not work")
+        kind = type(event).__name__
+        raise IllegalEventError(
+            f"{kind} of job {job.job_id}, which takes no turns or does not work"
+        )
     _count_note(job, told_by)
     return job
 
@@ -396,10 +365,8 @@ def _take_turn(state: State, job: Job, mask: int, speed: float, at_us: int) -> N
 
 def _change_speed(job: Job, speed: float, at_us: int) -> None:
     """Count work at the old speed up to now, and at another one from now on."""
-    phase = job.phase
     stop_work(job, at_us)
     start_work(job, at_us, speed)
-    job.phase = phase  # one that is to leave is not running again by that
 
 
 def _start_up_us(job: Job) -> int:
@@ -414,9 +381,10 @@ def _start_up_us(job: Job) -> int:
     return START_UP_US << (job.attempt - 1)
 
 
-def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: float) -> None:
-    job = attempt_of(state, event.job_id, event.attempt, kind)
+def _go_at(state: State, event: facts.JobStopped | facts.JobContinued, speed: float) -> None:
+    job = attempt_of(state, event)
     if job.working_since_us is None:
+        kind = type(event).__name__
         raise IllegalEventError(f"{kind} of job {event.job_id}, which is {job.phase}")
     _change_speed(job, 0.0 if job.awaits_turn else speed, event.at_us)
     _count_note(job, event.nodes)
@@ -425,24 +393,24 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
 
 
 EXECUTION_RULES: dict[type[Event], Rule] = {
-    LaunchFailed: launch_failed,
-    AttemptStarted: attempt_started,
-    SuspendAcknowledged: suspend_acknowledged,
-    SuspendEscalated: suspend_escalated,
-    JobStopped: job_stopped,
-    JobContinued: job_continued,
-    TurnStarted: turn_started,
-    TurnEnded: turn_ended,
-    CheckpointSaved: checkpoint_saved,
-    CheckpointDiscarded: checkpoint_discarded,
-    JobSuspended: job_suspended,
-    AttemptEnded: attempt_ended,
-    AttemptLost: attempt_lost,
-    GpusReleased: gpus_released,
-    SpeedChanged: speed_changed,
-    TrainingStarted: training_started,
-    MessagesDropped: messages_dropped,
-    AttemptSetAside: attempt_set_aside,
-    AllocationLearned: allocation_learned,
-    ReshapeRefused: reshape_refused,
+    facts.LaunchFailed: launch_failed,
+    facts.AttemptStarted: attempt_started,
+    facts.SuspendAcknowledged: attempt_noted,
+    facts.SuspendEscalated: attempt_noted,
+    facts.JobStopped: job_stopped,
+    facts.JobContinued: job_continued,
+    facts.TurnStarted: turn_started,
+    facts.TurnEnded: turn_ended,
+    facts.CheckpointSaved: checkpoint_saved,
+    facts.CheckpointDiscarded: checkpoint_discarded,
+    facts.JobSuspended: job_suspended,
+    facts.AttemptEnded: attempt_ended,
+    facts.AttemptLost: attempt_lost,
+    facts.GpusReleased: gpus_released,
+    facts.SpeedChanged: speed_changed,
+    facts.TrainingStarted: training_started,
+    facts.MessagesDropped: attempt_noted,
+    facts.AttemptSetAside: attempt_set_aside,
+    facts.AllocationLearned: allocation_learned,
+    facts.ReshapeRefused: reshape_refused,
 }

@@ -4,6 +4,7 @@ from shunter.core.fold.attempts import (
     attempt_of,
     backoff_us,
     depart,
+    enter,
     fall_back,
     is_met,
     job_of,
@@ -27,32 +28,15 @@ from shunter.events import (
     STAYS,
     TIMEOUT,
     Event,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobFinished,
-    JobGroupChanged,
-    JobHeld,
     JobId,
-    JobPriorityChanged,
-    JobRejected,
-    JobReleased,
-    JobResized,
-    JobRetried,
-    JobSubmitted,
-    Outcome,
-    ProfileMeasured,
-    ProfileSampled,
-    SensitivityCorrected,
-    TimeLimitReached,
-    ToleranceLearnt,
+    facts,
     outcome_of,
 )
 
-_FINISHED = Outcome.finished  # members are slow to look up
+_FINISHED = facts.Outcome.finished  # members are slow to look up
 
 
-def job_submitted(state: State, event: JobSubmitted) -> None:
+def job_submitted(state: State, event: facts.JobSubmitted) -> None:
     """Put a new job at the end of the line."""
     job_id, spec = event.job_id, event.spec
     if job_id in state.jobs:
@@ -69,12 +53,14 @@ def job_submitted(state: State, event: JobSubmitted) -> None:
         _wait_for_others(state, job, event.ended)
 
 
-def job_rejected(state: State, event: JobRejected) -> FoldResult:
+def job_rejected(state: State, event: facts.JobRejected) -> FoldResult:
     """End a job that can never run."""
-    return depart(state, job_of(state, event.job_id, "JobRejected"), event.at_us, Outcome.rejected)
+    return depart(
+        state, job_of(state, event.job_id, "JobRejected"), event.at_us, facts.Outcome.rejected
+    )
 
 
-def job_held(state: State, event: JobHeld) -> None:
+def job_held(state: State, event: facts.JobHeld) -> None:
     """Keep a job from starting."""
     job = job_of(state, event.job_id, "JobHeld")
     job.is_on_hold = True
@@ -87,7 +73,7 @@ def job_held(state: State, event: JobHeld) -> None:
 _OF_ITSELF = (ARRAY, BACKING_OFF, CHECKPOINT, STAYS)
 
 
-def job_released(state: State, event: JobReleased) -> None:
+def job_released(state: State, event: facts.JobReleased) -> None:
     """Let a held job start; one that somebody else releases, wherever it fits."""
     job = job_of(state, event.job_id, "JobReleased")
     if not job.is_on_hold:
@@ -99,7 +85,7 @@ def job_released(state: State, event: JobReleased) -> None:
     job.back_at_us = None
 
 
-def job_resized(state: State, event: JobResized) -> None:
+def job_resized(state: State, event: facts.JobResized) -> None:
     """Let a job ask for another number of GPUs, from its next attempt on."""
     job = job_of(state, event.job_id, "JobResized")
     if event.gpus < 1 or not job.spec.gpus:
@@ -114,27 +100,27 @@ def job_resized(state: State, event: JobResized) -> None:
     settle_demand(state, job)
 
 
-def job_priority_changed(state: State, event: JobPriorityChanged) -> None:
+def job_priority_changed(state: State, event: facts.JobPriorityChanged) -> None:
     """Give a job another priority."""
     job_of(state, event.job_id, "JobPriorityChanged").priority = event.priority
 
 
-def job_group_changed(state: State, event: JobGroupChanged) -> None:
+def job_group_changed(state: State, event: facts.JobGroupChanged) -> None:
     """No part of this version moves jobs between groups."""
     raise IllegalEventError(f"JobGroupChanged of job {event.job_id}: not emitted by this version")
 
 
-def job_cancel_requested(state: State, event: JobCancelRequested) -> None:
+def job_cancel_requested(state: State, event: facts.JobCancelRequested) -> None:
     """Note that a job shall end."""
     _end(job_of(state, event.job_id, "JobCancelRequested"), "cancelled")
 
 
-def time_limit_reached(state: State, event: TimeLimitReached) -> None:
+def time_limit_reached(state: State, event: facts.TimeLimitReached) -> None:
     """Note that a job has used up its time."""
     _end(job_of(state, event.job_id, "TimeLimitReached"), TIMEOUT)
 
 
-def job_retried(state: State, event: JobRetried) -> FoldResult:
+def job_retried(state: State, event: facts.JobRetried) -> FoldResult:
     """Put a job back whose attempt failed by itself."""
     job = job_of(state, event.job_id, "JobRetried")
     ended = job.phase is ENDING or job.phase is WAITING  # the latter: its server was lost as well
@@ -147,21 +133,21 @@ def job_retried(state: State, event: JobRetried) -> FoldResult:
     return fall_back(state, job, event.at_us)
 
 
-def job_finished(state: State, event: JobFinished) -> FoldResult:
+def job_finished(state: State, event: facts.JobFinished) -> FoldResult:
     """End a job that did its work."""
     job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "JobFinished")
     return depart(state, job, event.at_us, _FINISHED)
 
 
-def job_failed(state: State, event: JobFailed) -> FoldResult:
+def job_failed(state: State, event: facts.JobFailed) -> FoldResult:
     """End a job that did not."""
     return depart(state, job_of(state, event.job_id, "JobFailed"), event.at_us, outcome_of(event))
 
 
-def job_cancelled(state: State, event: JobCancelled) -> FoldResult:
+def job_cancelled(state: State, event: facts.JobCancelled) -> FoldResult:
     """End a job because somebody wanted it."""
     return depart(
-        state, job_of(state, event.job_id, "JobCancelled"), event.at_us, Outcome.cancelled
+        state, job_of(state, event.job_id, "JobCancelled"), event.at_us, facts.Outcome.cancelled
     )
 
 
@@ -170,10 +156,12 @@ def _end(job: Job, cause: str) -> None:
     if job.since_us is not None:
         if job.phase is SUSPENDING:
             was_not_preempted(job)
-        job.phase = ENDING
+        enter(job, ENDING)
 
 
-def _wait_for_others(state: State, job: Job, ended: tuple[tuple[JobId, Outcome], ...]) -> None:
+def _wait_for_others(
+    state: State, job: Job, ended: tuple[tuple[JobId, facts.Outcome], ...]
+) -> None:
     """Count the dependencies that are not met; those never to be met count for ever."""
     outcomes = dict(ended)
     for dependency in job.spec.depends_on:
@@ -188,14 +176,16 @@ def _wait_for_others(state: State, job: Job, ended: tuple[tuple[JobId, Outcome],
 # Speed and use.
 
 
-def profile_sampled(state: State, event: ProfileSampled) -> None:
+def profile_sampled(state: State, event: facts.ProfileSampled) -> None:
     """Remember a job's rate and its model's largest messages; the rest is a note."""
-    job = attempt_of(state, event.job_id, event.attempt, "ProfileSampled")
+    job = attempt_of(state, event)
     _note_pace(state, job, event)
     note_messages(state.messages, job.spec.model, event)
 
 
-def note_messages(messages: dict[str, tuple[int, int]], model: str, sample: ProfileSampled) -> None:
+def note_messages(
+    messages: dict[str, tuple[int, int]], model: str, sample: facts.ProfileSampled
+) -> None:
     """Note what a sample saw of a model's messages, if it saw any.
 
     It may have seen part of a mini-batch only. So of the largest message, and of all those of a
@@ -207,7 +197,7 @@ def note_messages(messages: dict[str, tuple[int, int]], model: str, sample: Prof
         messages[model] = (max(before[0], largest), max(before[1], total))
 
 
-def _note_pace(state: State, job: Job, sample: ProfileSampled) -> None:
+def _note_pace(state: State, job: Job, sample: facts.ProfileSampled) -> None:
     """Note how far a job is and how fast, as far as samples have told both."""
     step, batch_us, before = sample.step, None, job.measured_rate
     if sample.batch_s is not None:
@@ -236,18 +226,18 @@ def _note_best(state: State, job: Job) -> None:
         job.best_batch = BestBatch(gpu_type, gpus, mean_us)
 
 
-def profile_measured(state: State, event: ProfileMeasured) -> None:
+def profile_measured(state: State, event: facts.ProfileMeasured) -> None:
     """Only a note: it says how fast jobs will be, not what is true of one."""
 
 
-def sensitivity_corrected(state: State, event: SensitivityCorrected) -> None:
+def sensitivity_corrected(state: State, event: facts.SensitivityCorrected) -> None:
     """Note how fast a model really is with some CPUs and memory."""
     job_of(state, event.job_id, "SensitivityCorrected")
     cell = MeasuredCell(event.gpus, event.cpus_milli, event.memory_mb, event.measured)
     state.corrections[event.model] = with_cell(state.corrections.get(event.model, ()), cell)
 
 
-def tolerance_learnt(state: State, event: ToleranceLearnt) -> None:
+def tolerance_learnt(state: State, event: facts.ToleranceLearnt) -> None:
     """Note how fast gangs of a model are in a placement; bound their floors anew."""
     job_of(state, event.job_id, "ToleranceLearnt")
     if not event.model or event.batch_us < 1 or event.samples < 1 or sum(event.split) < 2:
@@ -262,21 +252,21 @@ def tolerance_learnt(state: State, event: ToleranceLearnt) -> None:
 
 
 JOB_RULES: dict[type[Event], Rule] = {
-    JobSubmitted: job_submitted,
-    JobRejected: job_rejected,
-    JobHeld: job_held,
-    JobReleased: job_released,
-    JobResized: job_resized,
-    JobRetried: job_retried,
-    JobPriorityChanged: job_priority_changed,
-    JobGroupChanged: job_group_changed,
-    JobCancelRequested: job_cancel_requested,
-    TimeLimitReached: time_limit_reached,
-    JobFinished: job_finished,
-    JobFailed: job_failed,
-    JobCancelled: job_cancelled,
-    ProfileSampled: profile_sampled,
-    ProfileMeasured: profile_measured,
-    SensitivityCorrected: sensitivity_corrected,
-    ToleranceLearnt: tolerance_learnt,
+    facts.JobSubmitted: job_submitted,
+    facts.JobRejected: job_rejected,
+    facts.JobHeld: job_held,
+    facts.JobReleased: job_released,
+    facts.JobResized: job_resized,
+    facts.JobRetried: job_retried,
+    facts.JobPriorityChanged: job_priority_changed,
+    facts.JobGroupChanged: job_group_changed,
+    facts.JobCancelRequested: job_cancel_requested,
+    facts.TimeLimitReached: time_limit_reached,
+    facts.JobFinished: job_finished,
+    facts.JobFailed: job_failed,
+    facts.JobCancelled: job_cancelled,
+    facts.ProfileSampled: profile_sampled,
+    facts.ProfileMeasured: profile_measured,
+    facts.SensitivityCorrected: sensitivity_corrected,
+    facts.ToleranceLearnt: tolerance_learnt,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shunter.core.cluster import Health, Server
+from shunter.core.cluster import Health, Server, lowest_bits
 from shunter.core.fold.attempts import (
     decide,
     hold_anew,
@@ -15,10 +15,11 @@ from shunter.core.fold.attempts import (
     withdraw,
 )
 from shunter.core.state import (
+    AT_WORK,
     ENDING,
-    GRANTED,
+    HOLDS_GPUS,
     LAUNCHING,
-    RUNNING,
+    PROMISED,
     SUSPENDING,
     FoldResult,
     Job,
@@ -27,26 +28,7 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    NOTHING,
-    Allocation,
-    Event,
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeName,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    QuotaChanged,
-    Resources,
-    Share,
-    Sharing,
-)
+from shunter.events import NOTHING, Allocation, Event, NodeName, Resources, Share, Sharing, facts
 
 # A backend's word on GPUs is true, so bookings give way. A job that has not started gets other free
 # GPUs of its server, or else is displaced, in order of submission; one that has started keeps its
@@ -83,7 +65,7 @@ def move_to(state: State, job: Job, found: Allocation, at_us: int) -> FoldResult
             continue
         if _has_begun(other) and _overlaps(other.held, lost):
             _hold(state, other, _without(other.held, lost), at_us)
-        is_booked = not leaves or other.phase is RUNNING or other.phase is LAUNCHING
+        is_booked = not leaves or other.phase in AT_WORK
         if is_booked and _gives_way(state, other, lost, given_up, at_us):
             displaced.append(other)
     if leaves:
@@ -133,16 +115,13 @@ def _without_room(
             break
         is_to_start = _is_to_start(job) and (may_launch or job.phase is not LAUNCHING)
         if is_to_start and any(
-            share.node == server.name and _eases(share, left) for share in job.allocation.shares
+            share.node == server.name
+            and (left.cpus_milli < 0 < share.cpus_milli or left.memory_mb < 0 < share.memory_mb)
+            for share in job.allocation.shares
         ):
             _take_back(state, job, at_us)
             displaced.append(job)
     return displaced
-
-
-def _eases(share: Share, left: Resources) -> bool:
-    """Say whether a share has something of what is short."""
-    return (left.cpus_milli < 0 < share.cpus_milli) or (left.memory_mb < 0 < share.memory_mb)
 
 
 def _settled(state: State, displaced: list[Job], at_us: int) -> FoldResult:
@@ -184,30 +163,18 @@ def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> 
     for share in what.shares:
         gone = share.gpu_mask & lost.get(share.node, 0)
         if gone:
-            free = _free(state.cluster.servers[share.node]) & ~lost[share.node]
+            server = state.cluster.servers[share.node]  # whether it takes jobs or not
+            used = server.decided | server.held | server.unavailable | lost[share.node]
+            free = server.all_gpus & ~used
             preferred = free & given_up.get(share.node, 0)
-            found = _lowest(preferred, gone.bit_count())
-            found |= _lowest(free & ~found, (gone.bit_count() - found.bit_count()))
-            if found.bit_count() < gone.bit_count():
+            if free.bit_count() < gone.bit_count():
                 return None
+            found = lowest_bits(preferred, min(gone.bit_count(), preferred.bit_count()))
+            found |= lowest_bits(free & ~found, gone.bit_count() - found.bit_count())
             mask = share.gpu_mask ^ gone | found
             share = Share(share.node, mask, share.cpus_milli, share.memory_mb)
         shares.append(share)
     return Allocation(tuple(shares))
-
-
-def _free(server: Server) -> int:
-    """Return the GPUs that nobody has, whether the server takes jobs or not."""
-    return server.all_gpus & ~(server.decided | server.held | server.unavailable)
-
-
-def _lowest(mask: int, count: int) -> int:
-    """Return the lowest so many bits of a mask, or all it has."""
-    found = 0
-    while mask and found.bit_count() < count:
-        found |= mask & -mask
-        mask &= mask - 1
-    return found
 
 
 def _hold(state: State, job: Job, what: Allocation, at_us: int) -> None:
@@ -222,14 +189,14 @@ def _has_begun(job: Job) -> bool:
     """Say whether what a job holds is where it has started, as far as anybody knows."""
     if job.phase is LAUNCHING:
         return job.learned == job.attempt
-    return job.phase is RUNNING or job.phase is SUSPENDING or job.phase is ENDING
+    return job.phase in HOLDS_GPUS
 
 
 def _is_to_start(job: Job) -> bool:
     """Say whether what is booked for a job is where it has yet to start."""
     if job.phase is LAUNCHING:
         return not _has_begun(job)
-    return job.phase is GRANTED or job.phase is SUSPENDING
+    return job.phase in PROMISED
 
 
 def _affordable(state: State, found: Allocation) -> Allocation:
@@ -274,21 +241,21 @@ def _check(state: State, job: Job, found: Allocation) -> None:
             )
 
 
-def node_added(state: State, event: NodeAdded) -> None:
+def node_added(state: State, event: facts.NodeAdded) -> None:
     """Add a server."""
     state.cluster.add(event.node, event.configuration)
     if state.resumable:
         settle_demands(state)
 
 
-def node_drained(state: State, event: NodeDrained) -> None:
+def node_drained(state: State, event: facts.NodeDrained) -> None:
     """Offer nothing of the server any more."""
     server = state.cluster.server(event.node)
     server.drained = True
     state.cluster.changed(server)
 
 
-def node_restored(state: State, event: NodeRestored) -> None:
+def node_restored(state: State, event: facts.NodeRestored) -> None:
     """Offer the server again."""
     server = state.cluster.server(event.node)
     if not server.drained:
@@ -297,12 +264,12 @@ def node_restored(state: State, event: NodeRestored) -> None:
     state.cluster.changed(server)
 
 
-def node_unreachable(state: State, event: NodeUnreachable) -> None:
+def node_unreachable(state: State, event: facts.NodeUnreachable) -> None:
     """Offer nothing of a server that does not answer; its jobs stay where they are."""
     _set_health(state, state.cluster.server(event.node), Health.unreachable)
 
 
-def node_reachable(state: State, event: NodeReachable) -> None:
+def node_reachable(state: State, event: facts.NodeReachable) -> None:
     """Offer a server again that answers again."""
     server = state.cluster.server(event.node)
     if server.health is Health.up:
@@ -310,19 +277,19 @@ def node_reachable(state: State, event: NodeReachable) -> None:
     _set_health(state, server, Health.up)
 
 
-def node_lost(state: State, event: NodeLost) -> None:
+def node_lost(state: State, event: facts.NodeLost) -> None:
     """Offer nothing of a dead server; its lost attempts follow as facts of their own."""
     _set_health(state, state.cluster.server(event.node), Health.lost)
 
 
-def node_removed(state: State, event: NodeRemoved) -> None:
+def node_removed(state: State, event: facts.NodeRemoved) -> None:
     """Forget a server on which nothing runs."""
     state.cluster.remove(event.node)
     if state.resumable:
         settle_demands(state)
 
 
-def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
+def gpu_quarantined(state: State, event: facts.GpuQuarantined) -> None:
     """Offer one GPU no more."""
     server = _server_with(state, event.node, event.gpu)
     server.quarantined |= 1 << event.gpu
@@ -330,7 +297,7 @@ def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
     state.cluster.changed(server)
 
 
-def gpu_restored(state: State, event: GpuRestored) -> None:
+def gpu_restored(state: State, event: facts.GpuRestored) -> None:
     """Offer one GPU again."""
     server = _server_with(state, event.node, event.gpu)
     if not server.quarantined >> event.gpu & 1:
@@ -340,7 +307,7 @@ def gpu_restored(state: State, event: GpuRestored) -> None:
     state.cluster.changed(server)
 
 
-def gpus_taken(state: State, event: GpusTaken) -> FoldResult:
+def gpus_taken(state: State, event: facts.GpusTaken) -> FoldResult:
     """Offer no more what others hold, and again what they left."""
     server = state.cluster.server(event.node)
     if event.gpu_mask & ~server.all_gpus:
@@ -352,7 +319,7 @@ def gpus_taken(state: State, event: GpusTaken) -> FoldResult:
     return take_from(state, server, event.gpu_mask, beside, event.at_us)
 
 
-def quota_changed(state: State, event: QuotaChanged) -> None:
+def quota_changed(state: State, event: facts.QuotaChanged) -> None:
     """Set a queue's bounds, and keep what its jobs use now."""
     before = state.queues.get(event.queue)
     queue = Queue(event.queue, event.quota_gpus, event.weight, event.users)
@@ -379,15 +346,15 @@ def _server_with(state: State, node: NodeName, gpu: int) -> Server:
 
 
 SERVER_RULES: dict[type[Event], Rule] = {
-    NodeAdded: node_added,
-    NodeDrained: node_drained,
-    NodeRestored: node_restored,
-    NodeUnreachable: node_unreachable,
-    NodeReachable: node_reachable,
-    NodeLost: node_lost,
-    NodeRemoved: node_removed,
-    GpuQuarantined: gpu_quarantined,
-    GpuRestored: gpu_restored,
-    GpusTaken: gpus_taken,
-    QuotaChanged: quota_changed,
+    facts.NodeAdded: node_added,
+    facts.NodeDrained: node_drained,
+    facts.NodeRestored: node_restored,
+    facts.NodeUnreachable: node_unreachable,
+    facts.NodeReachable: node_reachable,
+    facts.NodeLost: node_lost,
+    facts.NodeRemoved: node_removed,
+    facts.GpuQuarantined: gpu_quarantined,
+    facts.GpuRestored: gpu_restored,
+    facts.GpusTaken: gpus_taken,
+    facts.QuotaChanged: quota_changed,
 }

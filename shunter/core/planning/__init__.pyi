@@ -14,22 +14,22 @@ from .approver import (
     unfit_for_sizes as unfit_for_sizes,
 )
 from .draft import (
-    HELD_BACK as HELD_BACK,
     MAKE_ROOM as MAKE_ROOM,
     MAKES_ROOM as MAKES_ROOM,
     ROOM_MADE as ROOM_MADE,
-    CanMakeRoom as CanMakeRoom,
     Draft as Draft,
     Needs as Needs,
-    RoomMaker as RoomMaker,
-    RoomMemory as RoomMemory,
-    earliest as earliest,
-    held_jobs as held_jobs,
     may_move_evicted as may_move_evicted,
     pools_without_gpus as pools_without_gpus,
-    sooner as sooner,
     untangled as untangled,
-    with_room_observers as with_room_observers,
+)
+from .extensions import (
+    HELD_BACK as HELD_BACK,
+    CanMakeRoom as CanMakeRoom,
+    CanPropose as CanPropose,
+    Extended as Extended,
+    RoomMaker as RoomMaker,
+    RoomMemory as RoomMemory,
 )
 from .fault_barrier import (
     OBSERVER as OBSERVER,
@@ -61,19 +61,15 @@ from .placement import (
     find as find,
     groups_within as groups_within,
     is_within as is_within,
-    lowest_bits as lowest_bits,
     note_load as note_load,
-    pick_emptiest as pick_emptiest,
     pick_gpus as pick_gpus,
     place as place,
 )
 from .planner import Planner as Planner, RoundRules as RoundRules
 from .proposals import (
     AllocationHistory as AllocationHistory,
-    CanPropose as CanPropose,
     Decentralised as Decentralised,
     ProposalMemory as ProposalMemory,
-    decentralised_plan as decentralised_plan,
     divided as divided,
     proposal_observers as proposal_observers,
     without_proposed as without_proposed,

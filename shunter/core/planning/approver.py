@@ -10,6 +10,7 @@ change; last the approver of proposals, which uses the same check.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from shunter.core.cluster import Health, Server, gpus_of
@@ -18,32 +19,27 @@ from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import is_within
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.speeds import level_of
-from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
+from shunter.core.state import AT_WORK, ENDING, RUNNING, Job, State
 from shunter.core.view import Guards
 from shunter.events import (
     CALLER,
     NO_SUCH_JOB,
     PROPOSED,
     Allocation,
-    AllocationChanged,
     ConfigurationSet,
     Demand,
     Event,
-    GangApproved,
-    GangProposed,
-    GangRejected,
     JobId,
-    JobReshaped,
     JobSpec,
     Level,
     NodeName,
-    PlanRejected,
     Reason,
     Resources,
     Share,
     Sharing,
     SuspendMode,
     fact,
+    facts,
     record,
 )
 
@@ -168,7 +164,7 @@ class Approval:
     """What may be done of a plan, and what may not."""
 
     granted: list[Change]
-    refused: list[PlanRejected]
+    refused: list[facts.PlanRejected]
 
 
 def approve(
@@ -197,11 +193,10 @@ def approve(
     if plan.is_drafted and settle is None:
         return Approval(list(plan.changes), [])
     dropped: set[JobId] = set()
-    first: dict[JobId, PlanRejected] = {}
+    first: dict[JobId, facts.PlanRejected] = {}
     with Draft(state) as draft:
         while True:
-            check = Check(state, draft, guards, now_us)
-            check.takes_turns, check.homes_are_fixed = takes_turns, homes_are_fixed
+            check = Check(state, draft, guards, now_us, takes_turns, homes_are_fixed)
             approval = check.run(plan, dropped)
             for refusal in approval.refused:
                 first.setdefault(refusal.job_id, refusal)
@@ -217,15 +212,10 @@ def approve(
     return approval
 
 
-def no_such_job(job_id: JobId, rule: str, now_us: int) -> PlanRejected:
+def no_such_job(job_id: JobId, rule: str, now_us: int) -> facts.PlanRejected:
     """Return the refusal of what a plan wants for a job that does not exist."""
     named = JobId(job_id[:_ID_MOST])
-    return PlanRejected(now_us, named, Reason.refused, rule, NO_SUCH_JOB)
-
-
-def _follows_its_like(changes: Sequence[Change], number: int) -> bool:
-    """Say whether the change of a plan before this one is one of shares as well."""
-    return number > 0 and type(changes[number - 1]) is Reshape
+    return facts.PlanRejected(now_us, named, Reason.refused, rule, NO_SUCH_JOB)
 
 
 def _in_vain(approval: Approval) -> set[JobId]:
@@ -241,32 +231,24 @@ def _in_vain(approval: Approval) -> set[JobId]:
     }
 
 
+@dataclass
 class Check:
     """One pass over a plan, carried out in a draft as far as it is allowed."""
 
-    __slots__ = (
-        "draft",
-        "given",
-        "guards",
-        "homes_are_fixed",
-        "now_us",
-        "otherwise",
-        "reshaped",
-        "servers",
-        "state",
-        "takes_turns",
-    )
+    state: State
+    draft: Draft
+    guards: Guards
+    now_us: int
+    takes_turns: bool = False
+    homes_are_fixed: bool = False
+    given: dict[JobId, Sharing] = field(default_factory=dict)
+    reshaped: dict[JobId, Allocation] = field(default_factory=dict)
+    otherwise: set[JobId] = field(default_factory=set)
 
-    def __init__(self, state: State, draft: Draft, guards: Guards, now_us: int) -> None:
-        self.state = state
-        self.servers = state.cluster.servers
-        self.draft = draft
-        self.guards = guards
-        self.now_us = now_us
-        self.takes_turns = self.homes_are_fixed = False
-        self.given: dict[JobId, Sharing] = {}
-        self.reshaped: dict[JobId, Allocation] = {}
-        self.otherwise: set[JobId] = set()
+    @property
+    def servers(self) -> Mapping[NodeName, Server]:
+        """The servers by name."""
+        return self.state.cluster.servers
 
     def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
         """Check every change in order, leaving out the suspensions in `dropped`."""
@@ -280,7 +262,8 @@ class Check:
                 rule = change.because.rule
                 approval.refused.append(no_such_job(job_id, rule, self.now_us))
                 continue
-            if type(change) is Reshape and not _follows_its_like(plan.changes, number):
+            follows = number > 0 and type(plan.changes[number - 1]) is Reshape
+            if type(change) is Reshape and not follows:
                 reshaped = self._reshape(plan.changes, number, seen)
             if job_id in dropped:
                 continue  # it would make room in vain
@@ -312,7 +295,9 @@ class Check:
             else:
                 reason, detail = refusal
                 rule = change.because.rule
-                approval.refused.append(PlanRejected(self.now_us, job_id, reason, rule, detail))
+                approval.refused.append(
+                    facts.PlanRejected(self.now_us, job_id, reason, rule, detail)
+                )
         return approval
 
     def _reshape(
@@ -361,9 +346,8 @@ class Check:
 
     def _may_be_promised_others(self, job: Job, change: Change) -> bool:
         """Say whether a job that waits for its GPUs may wait for others instead."""
-        waits = job.phase is not RUNNING and job.phase is not LAUNCHING
         goes_on = type(change) is Move or type(change) is Resize
-        return waits and goes_on and not self.guards.guarded_by(job, self.now_us)
+        return job.phase not in AT_WORK and goes_on and not self.guards.guarded_by(job, self.now_us)
 
     def take(self, job: Job, target: Allocation, demand: Demand) -> Refusal | None:
         """Check an allocation against what is left and a demand, and take it."""
@@ -642,34 +626,34 @@ def settled(plan: Plan, check: Check, rules: Rules) -> Iterator[Event]:
             continue
         if job_id in proposed or not proposal.candidates:
             detail = "a plan proposes a job once, with one candidate or more"
-            yield PlanRejected(now_us, job_id, Reason.refused, "proposal", detail)
+            yield facts.PlanRejected(now_us, job_id, Reason.refused, "proposal", detail)
             continue
         proposed.add(job_id)
         version = min(proposal.version, state.seq)
-        yield GangProposed(now_us, job_id, version, proposal.candidates)
+        yield facts.GangProposed(now_us, job_id, version, proposal.candidates)
         granted = judged(job, proposal.candidates, check, kept, proposal.gives)
         if isinstance(granted, Refused):
             yield _rejected(granted, job, state, now_us, rules)
         else:
             target = proposal.candidates[granted.choice]
             for give in granted.gives:
-                yield JobReshaped(now_us, give.job_id, give.allocation, give.because)
-            yield GangApproved(now_us, job_id, state.seq, granted.choice)
-            yield AllocationChanged(now_us, job_id, target, proposal.because, rules.instant)
+                yield facts.JobReshaped(now_us, give.job_id, give.allocation, give.because)
+            yield facts.GangApproved(now_us, job_id, state.seq, granted.choice)
+            yield facts.AllocationChanged(now_us, job_id, target, proposal.because, rules.instant)
 
 
 def gang_reactions(
     state: State, rules: Rules
-) -> dict[type[Event], Callable[[GangProposed, None], Sequence[Event]]]:
+) -> dict[type[Event], Callable[[facts.GangProposed, None], Sequence[Event]]]:
     """Return what follows from proposals: from those of callers, an answer."""
 
-    def proposed(event: GangProposed, before: None) -> Sequence[Event]:
+    def proposed(event: facts.GangProposed, before: None) -> Sequence[Event]:
         return answered(event, state, rules) if event.cause == CALLER else ()
 
-    return {GangProposed: proposed}
+    return {facts.GangProposed: proposed}
 
 
-def answered(event: GangProposed, state: State, rules: Rules) -> list[Event]:
+def answered(event: facts.GangProposed, state: State, rules: Rules) -> list[Event]:
     """Return what follows from a proposal of a caller that has just been folded."""
     granted = looked_at(event, state, rules)
     job = state.jobs[event.job_id]
@@ -677,12 +661,12 @@ def answered(event: GangProposed, state: State, rules: Rules) -> list[Event]:
         return [_rejected(granted, job, state, event.at_us, rules, CALLER)]
     target = event.candidates[granted.choice]
     return [
-        GangApproved(event.at_us, job.job_id, state.seq, granted.choice, CALLER),
-        AllocationChanged(event.at_us, job.job_id, target, PROPOSED, rules.instant),
+        facts.GangApproved(event.at_us, job.job_id, state.seq, granted.choice, CALLER),
+        facts.AllocationChanged(event.at_us, job.job_id, target, PROPOSED, rules.instant),
     ]
 
 
-def looked_at(event: GangProposed, state: State, rules: Rules) -> Granted | Refused:
+def looked_at(event: facts.GangProposed, state: State, rules: Rules) -> Granted | Refused:
     """Return which candidate of a caller's proposal can be granted now, or why none."""
     book, job = state.proposals, state.jobs[event.job_id]
     if rules.decentralised is None:
@@ -770,13 +754,13 @@ def _conflicts(
 
 def _rejected(
     refused: Refused, job: Job, state: State, now_us: int, rules: Rules, cause: str = ""
-) -> GangRejected:
+) -> facts.GangRejected:
     """Return the fact of a rejection, with when the job may be proposed again."""
     scheme, retry_us = rules.decentralised, None
     if scheme is not None:
         rejected = state.proposals.rejected_in_a_row(job.job_id) + 1
         retry_us = scheme.retry_at(job, rejected, now_us, rules.seed)
-    return GangRejected(
+    return facts.GangRejected(
         *(now_us, job.job_id, state.seq, refused.reason, refused.conflicts, cause, refused.detail),
         retry_us=retry_us,
     )

@@ -40,18 +40,7 @@ from shunter.core.plan import (
 )
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, TraceError
-from shunter.events import (
-    KINDS,
-    ClassWait,
-    JobId,
-    SizesSet,
-    SolvedFact,
-    Target,
-    TargetsSet,
-    Wait,
-    fact,
-    record,
-)
+from shunter.events import KINDS, ClassWait, JobId, SolvedFact, Wait, fact, facts, record
 
 # What a policy may answer. Types are checked field by field, except for policies that are our own
 # code throughout. The approver says whether a plan fits the cluster.
@@ -105,31 +94,31 @@ class Answers:
                 _refuse(f"a function that observes {name}", observe)
         return answer
 
-    def target(self, answer: Any, now_us: int) -> tuple[Target, ...] | SolvedFact | None:
+    def target(self, answer: Any, now_us: int) -> tuple[facts.Target, ...] | SolvedFact | None:
         """Return the targets of a policy, or the sizes of jobs.
 
         Raises:
             PlanError: they are none, or of another instant.
         """
         if answer is None or self.is_trusted:
-            found: tuple[Target, ...] | SolvedFact | None = answer
+            found: tuple[facts.Target, ...] | SolvedFact | None = answer
             return found
-        if type(answer) is SizesSet:
-            sizes = _typed("sizes", answer, SizesSet)
+        if type(answer) is facts.SizesSet:
+            sizes = _typed("sizes", answer, facts.SizesSet)
             if sizes.at_us != now_us:
                 raise PlanError(f"expected sizes of {now_us} us, not of {sizes.at_us} us")
             if not all(isfinite(number) for number in (sizes.speed, sizes.bound, sizes.gap)):
                 raise PlanError("sizes: their speed, bound or gap is not finite")
             return sizes
-        if type(answer) is TargetsSet:
-            whole = _typed("targets", answer, TargetsSet)
+        if type(answer) is facts.TargetsSet:
+            whole = _typed("targets", answer, facts.TargetsSet)
             if whole.at_us != now_us:
                 raise PlanError(f"expected targets of {now_us} us, not of {whole.at_us} us")
             _check_targets(whole.targets)
             return whole
         if type(answer) is not tuple:
             _refuse("a tuple of Target, a TargetsSet, a SizesSet or None", answer)
-        targets = tuple(_each("targets", answer, Target))
+        targets = tuple(_each("targets", answer, facts.Target))
         _check_targets(targets)
         return targets
 
@@ -336,7 +325,7 @@ def _fields_with_records(record: type[msgspec.Struct]) -> tuple[tuple[str, objec
     )
 
 
-def _check_targets(targets: Iterable[Target]) -> None:
+def _check_targets(targets: Iterable[facts.Target]) -> None:
     for target in targets:
         if not isfinite(target.fraction):
             raise PlanError(f"targets: the fraction of {', '.join(target.jobs)} is not finite")
@@ -431,7 +420,7 @@ class Barrier:
         except BaseException as error:  # noqa: BLE001  whatever somebody's policy raises
             self._failed("advance", error, loses=True)
 
-    def target(self, memory: Any, view: View) -> tuple[Target, ...] | SolvedFact | None:
+    def target(self, memory: Any, view: View) -> tuple[facts.Target, ...] | SolvedFact | None:
         """Return what it solved for; nothing, if the policy fails."""
         if self.is_lost or self.aside:
             return None
@@ -517,7 +506,8 @@ class Barrier:
 def told_of(hook: str, error: BaseException) -> str:
     """Return an error as text that is the same on every machine and in every run."""
     text = _BREAK.sub(" ", f"{hook}: {_in_words(error)}".strip())
-    return _encodable(_ADDRESS.sub("0x…", text)[:TEXT_MOST])
+    text = _ADDRESS.sub("0x…", text)[:TEXT_MOST]
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _in_words(error: BaseException) -> str:
@@ -526,10 +516,6 @@ def _in_words(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  whatever somebody's exception does
         return type(error).__name__
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _stopping(name: str, hook: str, error: BaseException) -> Exception:

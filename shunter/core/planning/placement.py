@@ -4,13 +4,13 @@ A strategy (`Placement`) says on which servers a gang goes. First come the rules
 which GPUs of a server, what fits, and `find`. Then the strategies, as `PLACEMENTS` names them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
-from shunter.core.cluster import Area, Pool
+from shunter.core.cluster import Area, Pool, lowest_bits
 from shunter.events import (
     BELOW_SERVER,
     IN_SERVER,
@@ -70,25 +70,21 @@ _NVLINK = Level.nvlink  # members are slow to look up
 
 
 def pick_gpus(
-    where: ConfigurationSet, free: int, count: int, max_level: Level | None = None
+    where: ConfigurationSet,
+    free: int,
+    count: int,
+    max_level: Level | None = None,
+    *,
+    packs: bool = True,
 ) -> int:
-    """Return the mask of `count` free GPUs, or 0 if none are near enough together."""
-    if not where.levels or (max_level is _NVLINK and not where.joined):
-        return _unjoined(free, count, max_level)
-    return _pick(where.levels, free, count, max_level)
+    """Return the mask of the nearest `count` free GPUs, or 0 if none are near enough.
 
-
-def pick_emptiest(
-    where: ConfigurationSet, free: int, count: int, max_level: Level | None = None
-) -> int:
-    """Return the mask of the nearest `count` free GPUs, with the fewest neighbours.
-
-    Of groups that have enough the freest is taken, and of those that are equally free one where
-    the groups around it are; else it is as with `pick_gpus`.
+    If not `packs`, they are those with the fewest neighbours: of groups that have enough the freest
+    is taken, and of those that are equally free one where the groups around it are.
     """
     if not where.levels or (max_level is _NVLINK and not where.joined):
-        return _unjoined(free, count, max_level)
-    return _pick_emptiest(where.levels, free, count, max_level)
+        return 0 if max_level is _NVLINK and count > 1 else lowest_bits(free, count)
+    return _pick(where.levels, free, count, max_level, packs)
 
 
 def is_within(where: ConfigurationSet, mask: int, max_level: Level) -> bool:
@@ -111,30 +107,10 @@ def groups_within(where: ConfigurationSet, max_level: Level | None) -> tuple[int
     return (*found, *across)
 
 
-def lowest_bits(mask: int, count: int) -> int:
-    """Return the `count` lowest bits set in a mask that has at least so many."""
-    if count == 1:
-        return mask & -mask
-    if mask.bit_count() == count:
-        return mask
-    rest = mask
-    for _ in range(count):
-        rest &= rest - 1
-    return mask ^ rest
-
-
-_Pick = Callable[[tuple[LevelGroups, ...], int, int, Level | None], int]
-
-
-def _unjoined(free: int, count: int, max_level: Level | None) -> int:
-    """Return the lowest GPUs of a server where none are joined, or not said to be."""
-    return 0 if max_level is _NVLINK and count > 1 else lowest_bits(free, count)
-
-
 def _pick_joined(
-    pick: _Pick, levels: tuple[LevelGroups, ...], free: int, count: int, max_level: Level | None
+    levels: tuple[LevelGroups, ...], free: int, count: int, max_level: Level | None, packs: bool
 ) -> int:
-    """Return GPUs of one joined group, else what `pick` finds around these.
+    """Return GPUs of one joined group, else what is found around these.
 
     A gang is packed where the fewest of a group are left, and put apart where the fewest others are
     near; whichever comes first, the other one decides among equals.
@@ -145,16 +121,16 @@ def _pick_joined(
     for group in joined.masks:
         left = (group & free).bit_count()
         if left >= count:
-            mask = pick(around, group & free, count, None)
+            mask = _pick(around, group & free, count, None, packs)
             others = [_taken_near(each.masks, mask, free) for each in around]
             packed = (left, *(-taken for taken in others), mask)
-            found.append((packed if pick is _pick else (*others, left, mask), mask))
+            found.append((packed if packs else (*others, left, mask), mask))
     if found:
         return min(found)[1]
     if max_level is _NVLINK:
         return 0
     if around:
-        return pick(around, free, count, max_level)
+        return _pick(around, free, count, max_level, packs)
     return _over_groups(joined.masks, free, count)
 
 
@@ -163,50 +139,34 @@ def _taken_near(masks: tuple[int, ...], mask: int, free: int) -> int:
     return sum((group & ~free).bit_count() for group in masks if group & mask)
 
 
-@lru_cache(maxsize=1 << 16)
-def _pick_emptiest(
-    levels: tuple[LevelGroups, ...], free: int, count: int, max_level: Level | None
+@lru_cache(maxsize=1 << 17)
+def _pick(
+    levels: tuple[LevelGroups, ...], free: int, count: int, max_level: Level | None, packs: bool
 ) -> int:
     if not levels:
         return lowest_bits(free, count)
     if levels[0].level is _NVLINK:
-        return _pick_joined(_pick_emptiest, levels, free, count, max_level)
+        return _pick_joined(levels, free, count, max_level, packs)
     bound = len(LEVEL_ORDER) if max_level is None else LEVEL_ORDER[max_level]
     for at, groups in enumerate(levels):
         fitting = [mask for mask in groups.masks if (mask & free).bit_count() >= count]
         if fitting:
-            around = levels[at:]
-
-            def emptiness(mask: int, around: tuple[LevelGroups, ...] = around) -> tuple[int, ...]:
-                return tuple(
-                    -(outer & free).bit_count()
-                    for each in around
-                    for outer in each.masks
-                    if mask & ~outer == 0
-                )
-
-            chosen = min(fitting, key=lambda mask: (emptiness(mask), mask))
-            return lowest_bits(chosen & free, count)
+            ranked = [(_crowding(mask, levels[at:], free, packs), mask) for mask in fitting]
+            return lowest_bits(min(ranked)[1] & free, count)
         if LEVEL_ORDER[groups.level] >= bound:
             return 0
     return _over_groups(levels[0].masks, free, count)
 
 
-@lru_cache(maxsize=1 << 16)
-def _pick(levels: tuple[LevelGroups, ...], free: int, count: int, max_level: Level | None) -> int:
-    if not levels:
-        return lowest_bits(free, count)
-    if levels[0].level is _NVLINK:
-        return _pick_joined(_pick, levels, free, count, max_level)
-    bound = len(LEVEL_ORDER) if max_level is None else LEVEL_ORDER[max_level]
-    for groups in levels:
-        fitting = [m for m in groups.masks if (m & free).bit_count() >= count]
-        if fitting:
-            chosen = min(fitting, key=lambda mask: ((mask & free).bit_count(), mask))
-            return lowest_bits(chosen & free, count)
-        if LEVEL_ORDER[groups.level] >= bound:
-            return 0
-    return _over_groups(levels[0].masks, free, count)
+def _crowding(
+    mask: int, around: tuple[LevelGroups, ...], free: int, packs: bool
+) -> tuple[int, ...]:
+    """Return what orders groups: how many GPUs are free, there or around."""
+    if packs:
+        return ((mask & free).bit_count(),)
+    return tuple(
+        -(outer & free).bit_count() for each in around for outer in each.masks if mask & ~outer == 0
+    )
 
 
 def _over_groups(masks: tuple[int, ...], free: int, count: int) -> int:
@@ -435,58 +395,69 @@ class _Split:
         return free >= need.resources.gpus and has_room(self.pool, position, need)
 
 
-class FirstFit:
-    """Take whatever is free, from the first server on."""
+class _Strategy:
+    """What strategies share that place jobs of one server and gangs apart."""
 
-    name = "first_fit"
-    classing = None
     pick = staticmethod(pick_nearest)
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
         if demand.shapes:
             return shaped_spots(pool, demand)
-        together = demand.gpus < 2 or demand.max_level in IN_SERVER
+        if demand.gpus < 2 or demand.max_level in IN_SERVER:
+            return self.together(pool, demand)
+        if demand.gpus > pool.gpus_free:
+            return None
+        found = (self.spread(pool, demand, area) for area in regions(pool, demand))
+        return next((spots for spots in found if spots is not None), None)
+
+    def together(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return where a job is on one server."""
+        raise NotImplementedError
+
+    def spread(self, pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
+        """Return where a gang is that may be on several servers of an area."""
+        raise NotImplementedError
+
+
+class FirstFit(_Strategy):
+    """Take whatever is free, from the first server on."""
+
+    name = "first_fit"
+    classing = None
+
+    def together(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return the first server that has all the job needs."""
+        servers, need = _any(pool.buckets[demand.gpus :]), need_of(demand, demand.gpus)
         for area in regions(pool, demand):
-            spots = _whole(pool, demand, area) if together else _pieces(pool, demand, area)
-            if spots is not None:
-                return spots
+            position = first_with(pool, servers & area, need)
+            if position >= 0:
+                return [(position, demand.gpus)]
         return None
 
-
-def _whole(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
-    bits = 0
-    for count in range(demand.gpus, len(pool.buckets)):
-        bits |= pool.buckets[count]
-    bits &= area
-    need = need_of(demand, demand.gpus)
-    while bits:
-        position = (bits & -bits).bit_length() - 1
-        if has_room(pool, position, need):
-            return [(position, demand.gpus)]
-        bits &= bits - 1
-    return None
+    def spread(self, pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
+        """Return the first servers that have enough together."""
+        return _filled(pool, demand, [_any(pool.buckets[1:]) & area])
 
 
-def _pieces(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
-    if demand.gpus > pool.gpus_free:
-        return None
-    bits = 0
-    for count in range(1, len(pool.buckets)):
-        bits |= pool.buckets[count]
-    bits &= area
+def _filled(pool: Pool, demand: Demand, rows: Iterable[int]) -> list[Spot] | None:
+    """Take what each server has for the gang, row after row, first servers first."""
     spots: list[Spot] = []
     left = demand.gpus
-    while bits and left:
-        position = (bits & -bits).bit_length() - 1
-        bits &= bits - 1
-        count = min(left, pool.free[position].bit_count())
-        while count and not has_room(pool, position, need_of(demand, count)):
-            count -= 1
-        if count:
-            spots.append((position, count))
-            left -= count
-    return None if left else spots
+    for row in rows:
+        bits = row
+        while bits:
+            position = (bits & -bits).bit_length() - 1
+            bits &= bits - 1
+            count = min(left, pool.free[position].bit_count())
+            while count and not has_room(pool, position, need_of(demand, count)):
+                count -= 1
+            if count:
+                spots.append((position, count))
+                left -= count
+                if not left:
+                    return spots
+    return None
 
 
 class Consolidated:
@@ -522,6 +493,9 @@ class Consolidated:
             return None
         fewest = min(len(spots) for spots in found)
         return next(spots for spots in found if len(spots) == fewest)
+
+
+_CONSOLIDATED: Final = Consolidated()
 
 
 def largest_first(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
@@ -572,8 +546,6 @@ SPREAD_BELOW: Final = 0.5
 Packing = dict[str, bool]
 """By pool, whether jobs are packed in it since its load passed a threshold last."""
 
-_WITHOUT_GPUS: Final = Consolidated()
-
 
 class Mode(StrEnum):
     """Which of equally near places a job gets."""
@@ -614,7 +586,7 @@ class Topology:
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
         if not demand.gpus:
-            return _WITHOUT_GPUS.spots(pool, demand)
+            return _CONSOLIDATED.spots(pool, demand)
         if demand.gpus > pool.gpus_free:
             return None
         if demand.shapes:
@@ -628,8 +600,7 @@ class Topology:
     def pick(self, pool: Pool, position: int, count: int, demand: Demand) -> int:
         """Return the mask of the GPUs that a demand takes on a server."""
         where, free = pool.servers[position].configuration, pool.free[position]
-        pick = pick_gpus if self._packs(pool, demand) else pick_emptiest
-        return pick(where, free, count, demand.max_level)
+        return pick_gpus(where, free, count, demand.max_level, packs=self._packs(pool, demand))
 
     def _packs(self, pool: Pool, demand: Demand) -> bool:
         if demand.apart is not None:
@@ -791,11 +762,9 @@ In the table of the Tiresias simulator the skews are up to 0.138 and from 0.611 
 between them makes the same two classes; the middle leaves most room for models not in the table.
 """
 
-_TOGETHER = Consolidated()
-
 
 @dataclass(frozen=True)
-class Skew:
+class Skew(_Strategy):
     """Fewest servers for gangs of skewed models, best fit for all others.
 
     `skews` is the table, by model; a skew above `threshold` is skewed. `distrusts` says that a
@@ -806,7 +775,6 @@ class Skew:
     threshold: float = SKEW_THRESHOLD
     distrusts: bool = False
     name: str = "skew"
-    pick = staticmethod(pick_nearest)
 
     @property
     def classing(self) -> Classing:
@@ -815,22 +783,20 @@ class Skew:
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
-        if demand.shapes:
-            return shaped_spots(pool, demand)
-        if demand.gpus < 2 or demand.max_level in IN_SERVER:
-            return _TOGETHER.spots(pool, demand)
-        if demand.tight:
-            spots = _TOGETHER.spots(pool, demand)
-            if spots is None or len(spots) == 1 or len(spots) <= fewest_servers(pool, demand):
-                return spots
-            return None
-        if demand.gpus > pool.gpus_free:
-            return None
-        for area in regions(pool, demand):
-            spots = _fragments_first(pool, demand, area)
-            if spots is not None:
-                return spots
-        return None
+        if not demand.tight:
+            return super().spots(pool, demand)
+        spots = _CONSOLIDATED.spots(pool, demand)
+        if spots is None or len(spots) == 1 or demand.shapes:
+            return spots
+        return spots if len(spots) <= fewest_servers(pool, demand) else None
+
+    def together(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return the server that it fits best."""
+        return _CONSOLIDATED.spots(pool, demand)
+
+    def spread(self, pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
+        """Fill up servers, those with the fewest free GPUs first."""
+        return _filled(pool, demand, [bucket & area for bucket in pool.buckets[1:]])
 
     def is_tight(self, spec: JobSpec, messages: Messages) -> bool:
         """Say whether a gang must be on the fewest servers.
@@ -887,74 +853,41 @@ def _most_on(pool: Pool, position: int, demand: Demand) -> int:
     return most
 
 
-def _fragments_first(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
-    """Fill up servers, those with the fewest free GPUs first."""
-    spots: list[Spot] = []
-    left = demand.gpus
-    for bucket in pool.buckets[1:]:
-        bits = bucket & area
-        while bits:
-            position = (bits & -bits).bit_length() - 1
-            bits &= bits - 1
-            count = min(left, pool.free[position].bit_count())
-            while count and not has_room(pool, position, need_of(demand, count)):
-                count -= 1
-            if count:
-                spots.append((position, count))
-                left -= count
-                if not left:
-                    return spots
-    return None
-
-
-class Spread:
+class Spread(_Strategy):
     """Worst fit, GPU by GPU; a job that must stay on one server takes the emptiest."""
 
     name = "spread"
     classing = None
-    pick = staticmethod(pick_nearest)
 
-    def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
-        """Return servers and GPU counts that meet the demand, or None."""
-        if demand.shapes:
-            return shaped_spots(pool, demand)
-        if demand.gpus < 2 or demand.max_level in IN_SERVER:
-            return _emptiest(pool, demand)
-        for area in regions(pool, demand):
-            spots = _level(pool, demand, area)
-            if spots is not None:
-                return spots
+    def together(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return the emptiest server that has all the job needs."""
+        need = need_of(demand, demand.gpus)
+        for bits in reversed(pool.buckets[demand.gpus :]):
+            position = first_with(pool, bits, need)
+            if position >= 0:
+                return [(position, demand.gpus)]
         return None
 
-
-def _emptiest(pool: Pool, demand: Demand) -> list[Spot] | None:
-    for count in range(len(pool.buckets) - 1, demand.gpus - 1, -1):
-        position = first_with(pool, pool.buckets[count], need_of(demand, demand.gpus))
-        if position >= 0:
-            return [(position, demand.gpus)]
-    return None
-
-
-def _level(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
-    """Give GPUs one at a time to the server with the most left, the first of equals."""
-    buckets = [bits & area for bits in pool.buckets]
-    counts: dict[int, int] = {}
-    left = demand.gpus
-    most = len(buckets) - 1
-    while left:
-        while most and not buckets[most]:
-            most -= 1
-        if not most:
-            return None
-        position = (buckets[most] & -buckets[most]).bit_length() - 1
-        bit = 1 << position
-        buckets[most] ^= bit
-        if not has_room(pool, position, need_of(demand, counts.get(position, 0) + 1)):
-            continue
-        counts[position] = counts.get(position, 0) + 1
-        buckets[most - 1] |= bit
-        left -= 1
-    return sorted(counts.items())
+    def spread(self, pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
+        """Give GPUs one at a time to the server with the most left, the first of equals."""
+        buckets = [bits & area for bits in pool.buckets]
+        counts: dict[int, int] = {}
+        left = demand.gpus
+        most = len(buckets) - 1
+        while left:
+            while most and not buckets[most]:
+                most -= 1
+            if not most:
+                return None
+            position = (buckets[most] & -buckets[most]).bit_length() - 1
+            bit = 1 << position
+            buckets[most] ^= bit
+            if not has_room(pool, position, need_of(demand, counts.get(position, 0) + 1)):
+                continue
+            counts[position] = counts.get(position, 0) + 1
+            buckets[most - 1] |= bit
+            left -= 1
+        return sorted(counts.items())
 
 
 PLACEMENTS: dict[str, type[Placement]] = {

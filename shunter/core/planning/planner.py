@@ -24,22 +24,14 @@ from shunter.core.view import NO_GUARDS, Guards, View
 from shunter.events import (
     BY_POLICY,
     Allocation,
-    AllocationChanged,
     Event,
-    GangApproved,
     JobId,
-    JobReshaped,
-    JobResized,
     NodeName,
-    ReservationSet,
-    RoundPlanned,
     Share,
     Sharing,
     SolvedFact,
-    TargetsSet,
-    Trigger,
-    WaitReasonChanged,
     fact,
+    facts,
 )
 
 # What fails within its first seconds may fail of where it is (a broken GPU, a folder that is not
@@ -254,7 +246,7 @@ class Planner:
         self.view.now_us = now_us
         self.policy.advance(self.memory, self.view)
         targets = self.policy.target(self.memory, self.view)
-        return TargetsSet(now_us, targets) if isinstance(targets, tuple) else targets
+        return facts.TargetsSet(now_us, targets) if isinstance(targets, tuple) else targets
 
     def plan(self, now_us: int) -> tuple[int, Plan]:
         """Return the number of the round at an instant, and what the policy wants in it."""
@@ -265,7 +257,7 @@ class Planner:
             self.memory, self.view, RandomStream(rules.seed, policy.name, number)
         )
 
-    def decisions(self, now_us: int, trigger: Trigger) -> list[Event]:
+    def decisions(self, now_us: int, trigger: facts.Trigger) -> list[Event]:
         """Return the facts of one round: the round, its changes, refusals and promises."""
         state = self.state
         number, plan = self.plan(now_us)
@@ -274,8 +266,8 @@ class Planner:
         if self.rules.checkpoints_stay and plan.changes:
             plan = at_home(plan, state)
         skipped = number - state.round_number - 1
-        facts: list[Event] = [
-            RoundPlanned(
+        found: list[Event] = [
+            facts.RoundPlanned(
                 now_us,
                 number,
                 skipped,
@@ -295,22 +287,22 @@ class Planner:
         if plan.changes or plan.proposals:
             granted, changes = self._changes(plan, now_us, gangs)
         if plan.trials:
-            facts.extend(verdicts(plan, granted, state, now_us))
-        facts.extend(changes)
+            found.extend(verdicts(plan, granted, state, now_us))
+        found.extend(changes)
         if plan.trials:
-            facts.extend(trial_facts(plan, granted, state, now_us))
-        facts.extend(gangs)
+            found.extend(trial_facts(plan, granted, state, now_us))
+        found.extend(gangs)
         if plan.consolidated or plan.spread:
-            facts.extend(
+            found.extend(
                 no_such_job(job_id, "class", now_us)
                 for job_id in (*plan.consolidated, *plan.spread)
                 if job_id not in state.jobs
             )
         if plan.job_waits:
-            facts.extend(self._waits(plan, now_us))
+            found.extend(self._waits(plan, now_us))
         if plan.reservations or state.reservations:
-            facts.extend(self._promises(plan, gangs, now_us))
-        return facts
+            found.extend(self._promises(plan, gangs, now_us))
+        return found
 
     def _changes(
         self, plan: Plan, now_us: int, gangs: list[Event]
@@ -333,16 +325,18 @@ class Planner:
             homes_are_fixed=rules.homes_are_fixed,
             settle=settle if plan.proposals else None,
         )
-        facts: list[Event] = []
+        found: list[Event] = []
         for change in approval.granted:
             job_id, target, because = change.job_id, change.allocation, change.because
             if type(change) is Reshape or type(change) is Rehome:
-                facts.append(JobReshaped(now_us, job_id, target, because))
+                found.append(facts.JobReshaped(now_us, job_id, target, because))
             else:
                 if type(change) is Resize:
-                    facts.append(JobResized(now_us, job_id, target.gpus, BY_POLICY))
-                facts.append(AllocationChanged(now_us, job_id, target, because, rules.instant))
-        return approval.granted, [*facts, *approval.refused]
+                    found.append(facts.JobResized(now_us, job_id, target.gpus, BY_POLICY))
+                found.append(
+                    facts.AllocationChanged(now_us, job_id, target, because, rules.instant)
+                )
+        return approval.granted, [*found, *approval.refused]
 
     def _known(self, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
         """Return the jobs that there are."""
@@ -352,7 +346,7 @@ class Planner:
         """Return why single jobs wait; a job that does not exist waits for nothing."""
         jobs = self.state.jobs
         return [
-            WaitReasonChanged(now_us, job_id, wait)
+            facts.WaitReasonChanged(now_us, job_id, wait)
             if job_id in jobs
             else no_such_job(job_id, "wait", now_us)
             for job_id, wait in plan.job_waits
@@ -365,10 +359,12 @@ class Planner:
         """
         kept = {promise.job_id for promise in plan.reservations}
         started = {change.job_id for change in plan.changes}
-        approved = {fact.job_id for fact in gangs if type(fact) is GangApproved}
+        approved = {fact.job_id for fact in gangs if type(fact) is facts.GangApproved}
         reserved = self.state.proposals.reserved
-        facts: list[Event] = [
-            ReservationSet(now_us, promise.job_id, promise.start_us, promise.gpus, promise.shares)
+        found: list[Event] = [
+            facts.ReservationSet(
+                now_us, promise.job_id, promise.start_us, promise.gpus, promise.shares
+            )
             if promise.job_id in self.state.jobs
             else no_such_job(promise.job_id, "reservation", now_us)
             for promise in plan.reservations
@@ -378,9 +374,9 @@ class Planner:
                 or reserved.get(promise.job_id, ()) != promise.shares
             )
         ]
-        facts.extend(
-            ReservationSet(now_us, job_id, None)
+        found.extend(
+            facts.ReservationSet(now_us, job_id, None)
             for job_id in self.state.reservations
             if (job_id not in kept | started or job_id in started) and job_id not in approved
         )
-        return facts
+        return found

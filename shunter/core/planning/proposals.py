@@ -11,9 +11,9 @@ student research competition 2017).
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from shunter.core.interfaces import AnyPolicy, Observer, Observers, Rng
+from shunter.core.interfaces import Observer, Observers, Rng
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reservation, Start, Suspend
 from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
 from shunter.core.planning.placement import Placement
@@ -24,37 +24,17 @@ from shunter.events import (
     JOB_ENDS,
     NOTHING,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
     Event,
-    GangApproved,
-    GangRejected,
-    GpusReleased,
     JobId,
-    JobReshaped,
-    JobSuspended,
-    LaunchFailed,
-    ReservationSet,
-    RoundPlanned,
     Share,
     Sharing,
     fact,
+    facts,
     record,
     replace,
 )
 
 _DOUBLINGS_MOST = 62
-
-
-def _jittered_us(tries: int, first_us: int, longest_us: int, rng: RandomStream) -> int:
-    """Return how long to wait after so many tries that collided.
-
-    It is anything up to a bound, which is `first_us`, doubled with each further try, and
-    `longest_us` at most. Those who collided draw apart, and so do not meet again.
-    """
-    bound_us = min(longest_us, first_us << min(tries - 1, _DOUBLINGS_MOST))
-    return 1 + rng.below(max(1, bound_us))
 
 
 @fact
@@ -82,17 +62,14 @@ class Decentralised:
         return max(1, self.staleness_us, self.retry_us)
 
     def retry_at(self, job: Job, rejected: int, now_us: int, seed: int) -> int:
-        """Return when a job proposes again that was rejected so many times in a row."""
+        """Return when a job proposes again that was rejected so many times in a row.
+
+        The wait is anything up to a bound, so that those who collided do not meet again.
+        """
+        doubled_us = self.retry_us << min(rejected - 1, _DOUBLINGS_MOST)
+        bound_us = max(1, min(self.retry_most_us, doubled_us))
         rng = RandomStream(seed, "proposal", job.ordinal, rejected)
-        return now_us + _jittered_us(rejected, self.retry_us, self.retry_most_us, rng)
-
-
-@runtime_checkable
-class CanPropose(Protocol):
-    """A policy that lets job schedulers propose what its plans start."""
-
-    def with_scheme(self, scheme: Decentralised) -> AnyPolicy:
-        """Return the policy with job schedulers that propose so."""
+        return now_us + 1 + rng.below(bound_us)
 
 
 # Stale views are made on a draft by undoing the latest changes, so they cost what changed. Only who
@@ -155,8 +132,14 @@ class AllocationHistory:
 
 
 _GIVING = (
-    *(AllocationChanged, JobReshaped, *JOB_ENDS),
-    *(AllocationLearned, AttemptLost, GpusReleased, JobSuspended, LaunchFailed),
+    *(facts.AllocationChanged, facts.JobReshaped, *JOB_ENDS),
+    *(
+        facts.AllocationLearned,
+        facts.AttemptLost,
+        facts.GpusReleased,
+        facts.JobSuspended,
+        facts.LaunchFailed,
+    ),
 )
 """The kinds after which a job may have been given something else."""
 
@@ -190,10 +173,6 @@ class ProposalMemory:
         """Return when a plan is needed next, though nothing happens; None: never."""
         return min((*self.due.values(), *self.waking.values()), default=None)
 
-    def look_back(self, draft: Draft, at_us: int) -> int | None:
-        """Undo in a draft what changed after an instant; return the number before it."""
-        return self.history.look_back(draft, at_us)
-
     def forget(self, job_id: JobId) -> None:
         """Drop a job that proposes no more."""
         self.due.pop(job_id, None)
@@ -203,7 +182,7 @@ class ProposalMemory:
 def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observers:
     """Return who keeps what job schedulers remember up to date."""
 
-    def planned(event: RoundPlanned, view: View) -> None:
+    def planned(event: facts.RoundPlanned, view: View) -> None:
         if scheme.built_in:
             memory.due.update(dict.fromkeys(event.admitted, event.at_us))
         for job_id in event.dismissed:
@@ -215,7 +194,7 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
             if due_us <= event.at_us:  # unless it is rejected now, which says when
                 memory.due[job_id] = again_us
 
-    def rejected(event: GangRejected, view: View) -> None:
+    def rejected(event: facts.GangRejected, view: View) -> None:
         job_id, book = event.job_id, view.proposals
         rejected = book.rejected_in_a_row(job_id)
         is_kept = rejected >= scheme.reserve_after
@@ -227,10 +206,10 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
         elif is_kept and job_id in book.admitted and job_id not in book.reserved:
             memory.waking[job_id] = event.at_us
 
-    def approved(event: GangApproved, view: View) -> None:
+    def approved(event: facts.GangApproved, view: View) -> None:
         memory.forget(event.job_id)
 
-    def kept(event: ReservationSet, view: View) -> None:
+    def kept(event: facts.ReservationSet, view: View) -> None:
         memory.waking.pop(event.job_id, None)
         if event.start_us is not None and event.shares and not scheme.built_in:
             memory.waking[event.job_id] = event.start_us + scheme.reserve_for_us
@@ -243,10 +222,10 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
         memory.history.note(event.job_id, view)
 
     observers: dict[type[Event], Observer] = {
-        RoundPlanned: planned,
-        GangRejected: rejected,
-        GangApproved: approved,
-        ReservationSet: kept,
+        facts.RoundPlanned: planned,
+        facts.GangRejected: rejected,
+        facts.GangApproved: approved,
+        facts.ReservationSet: kept,
     }
     if scheme.staleness_us:
         observers |= dict.fromkeys(_GIVING, given)
@@ -316,7 +295,9 @@ def decentralised_plan(
         return EMPTY_PLAN
     since_us = {job_id: view.reservations[job_id] for job_id in view.proposals.reserved}
     promises = [
-        Reservation(job_id, since_us.get(job_id, view.now_us), _gpus(shares), shares)
+        Reservation(
+            job_id, since_us.get(job_id, view.now_us), sum([share.gpus for share in shares]), shares
+        )
         for job_id, shares in reserved.items()
     ]
     return replace(
@@ -339,45 +320,35 @@ def without_proposed(plan: Plan) -> Plan:
 # order found for it is kept; so is a place that others leave for a gang that has no other.
 
 
+@dataclass(frozen=True)
 class _Schedulers:
     """The schedulers of the admitted jobs, in the order of the policy."""
 
-    def __init__(
-        self,
-        scheme: Decentralised,
-        memory: ProposalMemory,
-        view: View,
-        placement: Placement,
-        rng: Rng,
-        draft: Draft,
-        reserved: Reserved,
-        needs: Needs | None,
-    ) -> None:
-        self._needs = needs
-        self._scheme = scheme
-        self._memory = memory
-        self._view = view
-        self._placement = placement
-        self._rng = rng
-        self._draft = draft
-        self._reserved = reserved
+    scheme: Decentralised
+    memory: ProposalMemory
+    view: View
+    placement: Placement
+    rng: Rng
+    draft: Draft
+    reserved: Reserved
+    needs: Needs | None
 
     def propose(self, starts: Sequence[Start], others: Sequence[Change]) -> Iterator[Proposal]:
         """Yield what they propose whose turn it is, each in its own view.
 
         Without staleness a view has all that was proposed before: as if there were one lock.
         """
-        draft, stale = self._draft, self._scheme.staleness_us > 0
+        draft, stale = self.draft, self.scheme.staleness_us > 0
         if not stale:
-            draft.carry_out(others, self._view.jobs)
-            for shares in self._reserved.values():
+            draft.carry_out(others, self.view.jobs)
+            for shares in self.reserved.values():
                 _take(shares, draft)
         for start in starts:
-            kept = self._reserved.get(start.job_id)
+            kept = self.reserved.get(start.job_id)
             if kept is not None:
-                yield Proposal(start.job_id, self._view.seq, (Allocation(kept),), start.because)
+                yield Proposal(start.job_id, self.view.seq, (Allocation(kept),), start.because)
                 continue
-            if not self._memory.is_due(start.job_id, self._view.now_us):
+            if not self.memory.is_due(start.job_id, self.view.now_us):
                 continue
             version, found = self._found(start, stale=stale)
             if found:
@@ -387,21 +358,22 @@ class _Schedulers:
 
     def _found(self, start: Start, *, stale: bool) -> tuple[int, list[Allocation]]:
         """Return the version of a job's view, and the places found in it, the best first."""
-        draft, view, rng = self._draft, self._view, self._rng
+        draft, view, rng = self.draft, self.view, self.rng
         mark, version = draft.mark, view.seq
         if stale:
-            at_us = view.now_us - rng.below(self._scheme.staleness_us + 1)
-            version = view.seq if (seen := self._memory.look_back(draft, at_us)) is None else seen
-            for shares in self._reserved.values():
+            at_us = view.now_us - rng.below(self.scheme.staleness_us + 1)
+            seen = self.memory.history.look_back(draft, at_us)
+            version = view.seq if seen is None else seen
+            for shares in self.reserved.values():
                 _take(shares, draft)
         pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
         job = view.jobs[start.job_id]
         demand = job.waits_as
-        if self._needs is not None:
-            demand = self._needs.demand(demand, job, pool)
+        if self.needs is not None:
+            demand = self.needs.demand(demand, job, pool)
         found: list[Allocation] = []
-        while len(found) < self._scheme.candidates:
-            place = draft.place(self._placement, pool, demand)
+        while len(found) < self.scheme.candidates:
+            place = draft.place(self.placement, pool, demand)
             if not isinstance(place, tuple):
                 break
             found.append(Allocation(place))
@@ -446,7 +418,9 @@ def _reserved(
             job_id = start.job_id
             if (job_id in book.reserved) is not kept_first:
                 continue
-            if kept_first and _is_over(job_id, scheme, view):
+            since_us = view.reservations.get(job_id, view.now_us)
+            is_over = not scheme.built_in and view.now_us >= since_us + scheme.reserve_for_us
+            if kept_first and is_over:  # nobody came for it, for as long as it is kept
                 continue
             shares = book.reserved.get(job_id, start.allocation.shares)
             if not all(map(has, shares)):
@@ -458,16 +432,6 @@ def _reserved(
     yield from found
 
 
-def _is_over(job_id: JobId, scheme: Decentralised, view: View) -> bool:
-    """Say whether nobody came for what was kept for a job, for as long as it is kept."""
-    since_us = view.reservations.get(job_id, view.now_us)
-    return not scheme.built_in and view.now_us >= since_us + scheme.reserve_for_us
-
-
 def _take(shares: Sequence[Share], draft: Draft) -> None:
     for share in shares:
         draft.take(share)
-
-
-def _gpus(shares: Sequence[Share]) -> int:
-    return sum([share.gpus for share in shares])

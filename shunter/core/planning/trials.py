@@ -29,14 +29,11 @@ from shunter.events import (
     Batch,
     ChangeKey,
     JobId,
-    PlanRejected,
     Reason,
     TrialFact,
-    TrialKept,
     TrialKind,
     TrialReason,
-    TrialReverted,
-    TrialStarted,
+    facts,
 )
 
 _RULE = "trial"
@@ -45,7 +42,7 @@ _OF_MOVES = (TrialReason.no_loss, TrialReason.cost_not_met, TrialReason.no_way_b
 
 def verdicts(
     plan: Plan, granted: Sequence[Change], state: State, now_us: int
-) -> Iterator[TrialFact | PlanRejected]:
+) -> Iterator[TrialFact | facts.PlanRejected]:
     """Yield how trials end by a plan, or why they do not; before its changes.
 
     Args:
@@ -68,19 +65,19 @@ def verdicts(
         if judged & names:
             detail = "it is judged already by this plan"
         if detail:
-            yield PlanRejected(now_us, step.job_id, Reason.refused, _RULE, detail)
+            yield facts.PlanRejected(now_us, step.job_id, Reason.refused, _RULE, detail)
             continue
         judged |= names
         trial = state.trials.get(step.job_id)
         kind = TrialKind.pack if trial is None else trial.kind
-        fact = TrialKept if step.reason in KEPT else TrialReverted
+        fact = facts.TrialKept if step.reason in KEPT else facts.TrialReverted
         measured = step.sum_after / MILLION
         yield fact(now_us, step.job_id, kind, measured, step.reason, step.batches)
 
 
 def trial_facts(
     plan: Plan, granted: Sequence[Change], state: State, now_us: int
-) -> Iterator[TrialFact | PlanRejected]:
+) -> Iterator[TrialFact | facts.PlanRejected]:
     """Yield which trials begin with a plan, or why they do not; after its changes.
 
     Args:
@@ -101,19 +98,21 @@ def trial_facts(
             continue
         detail = _refusal(step, state, moved, changed, taken)
         if detail:
-            yield PlanRejected(now_us, job_id, Reason.refused, _RULE, detail)
+            yield facts.PlanRejected(now_us, job_id, Reason.refused, _RULE, detail)
             continue
         taken.update((job_id, *step.partners))
         before = step.sum_before / MILLION
-        yield TrialStarted(now_us, job_id, step.kind, step.partners, before, step.batches, step.key)
+        yield facts.TrialStarted(
+            now_us, job_id, step.kind, step.partners, before, step.batches, step.key
+        )
 
 
 def orders_of(fact: TrialFact, state: State) -> Iterable[Effect]:
     """Return what a backend is told of a trial, before the fact is folded."""
-    if fact.trial != TrialKind.pack or isinstance(fact, TrialKept):
+    if fact.trial != TrialKind.pack or isinstance(fact, facts.TrialKept):
         return ()
     job = state.jobs[fact.job_id]
-    beside = fact.partners if isinstance(fact, TrialStarted) else ()
+    beside = fact.partners if isinstance(fact, facts.TrialStarted) else ()
     return (ShareTurns(job.job_id, job.attempt, beside),)
 
 
@@ -151,7 +150,8 @@ def _refusal(
     jobs = [state.jobs[name] for name in names if name in state.jobs]
     if len(jobs) != len(set(names)):
         return "it names a job that does not exist, or one twice"
-    if not all(_may_be_tried(job, state) for job in jobs) or taken.intersection(names):
+    are_free = all(not job.packed_with and job.job_id not in state.trials for job in jobs)
+    if not are_free or taken.intersection(names):
         return "something is tried already of one of its jobs, or has been kept"
     is_measured = _are_batches(step.batches, set(names)) and len(step.batches) == len(names)
     if not is_measured or not 0 < step.sum_before < SUM_MOST * MILLION:
@@ -164,10 +164,6 @@ def _refusal(
     if len(jobs) != 2:
         return "a pack is of two jobs"
     return "" if _take_turns_together(jobs) else "its jobs take no turns together"
-
-
-def _may_be_tried(job: Job, state: State) -> bool:
-    return not job.packed_with and job.job_id not in state.trials
 
 
 def _take_turns_together(jobs: Sequence[Job]) -> bool:

@@ -1,4 +1,8 @@
-"""The engine of all index policies: ranking, selection, placing."""
+"""The engine of all index policies: ranking, selection, placing.
+
+A folder of its own above `planning`: it sizes what it places, and `sizing` needs the drafts of
+`planning`.
+"""
 
 import lazy_loader
 

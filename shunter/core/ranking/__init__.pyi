@@ -12,6 +12,7 @@ from .ranking import (
     Aged as Aged,
     Entry as Entry,
     Index as Index,
+    IndexDefaults as IndexDefaults,
     Measure as Measure,
     Measured as Measured,
     Misfit as Misfit,

@@ -6,7 +6,7 @@ come the events a ranking listens to, what holds back each class, and EASY backf
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import merge
 from typing import Any, NamedTuple, TypeVar
@@ -15,20 +15,12 @@ from shunter.core.interfaces import Observer, Observers, Rng, both
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Reservation, Start, Suspend
 from shunter.core.planning import (
     MAKES_ROOM,
-    Decentralised,
     Draft,
+    Extended,
     Placement,
-    ProposalMemory,
-    RoomMaker,
-    RoomMemory,
     at_load,
-    decentralised_plan,
-    earliest,
     note_load,
-    proposal_observers,
-    sooner,
     untangled,
-    with_room_observers,
     without_proposed,
 )
 from shunter.core.ranking.ranking import (
@@ -69,60 +61,31 @@ from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
     Because,
-    CheckpointDiscarded,
     ClassWait,
     Event,
-    GpusReleased,
-    JobCancelRequested,
-    JobFinished,
-    JobHeld,
     JobId,
-    JobPriorityChanged,
-    JobReleased,
-    JobReshaped,
-    JobResized,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    NodeAdded,
-    NodeRemoved,
-    PlanRejected,
-    ProfileSampled,
-    QuotaChanged,
     Reason,
-    ReshapeRefused,
     Resources,
-    RoundPlanned,
-    SensitivityCorrected,
-    SizesSet,
-    SpeedChanged,
-    TimeLimitReached,
-    ToleranceLearnt,
-    TrainingStarted,
     Wait,
+    facts,
 )
 
 _TOUCHED = (
-    JobHeld,
-    JobReleased,
-    JobPriorityChanged,
-    JobResized,
-    JobCancelRequested,
-    TimeLimitReached,
-    AttemptStarted,
-    SpeedChanged,
-    TrainingStarted,
-    AttemptEnded,
-    JobSuspended,
-    CheckpointDiscarded,
+    facts.JobHeld,
+    facts.JobReleased,
+    facts.JobPriorityChanged,
+    facts.JobResized,
+    facts.JobCancelRequested,
+    facts.TimeLimitReached,
+    facts.AttemptStarted,
+    facts.SpeedChanged,
+    facts.TrainingStarted,
+    facts.AttemptEnded,
+    facts.JobSuspended,
+    facts.CheckpointDiscarded,
 )
-_LEFT = (AttemptLost, LaunchFailed, GpusReleased, AllocationLearned)
+_LEFT = (facts.AttemptLost, facts.LaunchFailed, facts.GpusReleased, facts.AllocationLearned)
 
 
 def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
@@ -137,7 +100,9 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
     def ended(event: Any, view: View) -> None:
         memory.remove(event.job_id)
         result = view.result
-        if forgets is not None and forgets(result.departed, finished=type(event) is JobFinished):
+        if forgets is not None and forgets(
+            result.departed, finished=type(event) is facts.JobFinished
+        ):
             rank_all(view)
         for job_id in result.unblocked:
             memory.sync(view.jobs[job_id], ranks, view)
@@ -152,12 +117,12 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
             memory.sync(job, ranks, view)
         memory.replan_needed = memory.looks_stale = True
 
-    def quota(event: QuotaChanged, view: View) -> None:
+    def quota(event: facts.QuotaChanged, view: View) -> None:
         memory.set_quotas(view.queues)
         rank_all(view)
         memory.replan_needed = True
 
-    def planned(event: RoundPlanned, view: View) -> None:
+    def planned(event: facts.RoundPlanned, view: View) -> None:
         memory.replan_needed = memory.replan_at_once = False
         if memory.sizes is not None:
             memory.sizes.unsized.clear()
@@ -167,7 +132,7 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         for job_id in (*event.consolidated, *event.spread):
             memory.reclassed.pop(job_id, None)
 
-    def learnt(event: ToleranceLearnt, view: View) -> None:
+    def learnt(event: facts.ToleranceLearnt, view: View) -> None:
         for job in view.jobs.values():  # floors may bound them otherwise
             if job.spec.model == event.model and has_learnt_floor(job.spec):
                 memory.sync(job, ranks, view)
@@ -178,16 +143,20 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         memory.replan_needed = memory.looks_stale = True
 
     observers.update(dict.fromkeys(JOB_ENDS, ended))
-    observers.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
+    observers.update(dict.fromkeys((*CLUSTER_CHANGES, facts.PlanRejected), changed))
     if isinstance(index, Relative) and index.is_relative:
-        observers.update(dict.fromkeys((NodeAdded, NodeRemoved), resized))
-    return observers | {QuotaChanged: quota, RoundPlanned: planned, ToleranceLearnt: learnt}
+        observers.update(dict.fromkeys((facts.NodeAdded, facts.NodeRemoved), resized))
+    return observers | {
+        facts.QuotaChanged: quota,
+        facts.RoundPlanned: planned,
+        facts.ToleranceLearnt: learnt,
+    }
 
 
 def estimating(memory: Ranking, ranks: Any) -> Observer:
     """Return who ranks a job anew when a sample tells how long it will still run."""
 
-    def sampled(event: ProfileSampled, view: View) -> None:
+    def sampled(event: facts.ProfileSampled, view: View) -> None:
         job = view.jobs[event.job_id]
         if not view.is_declared(job):
             memory.sync(job, ranks, view)
@@ -205,7 +174,7 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         memory.sync(view.jobs[event.job_id], ranks, view)
         memory.replan_needed = True
 
-    def submitted(event: JobSubmitted, view: View) -> None:
+    def submitted(event: facts.JobSubmitted, view: View) -> None:
         memory.sync(view.jobs[event.job_id], ranks, view)
         if not memory.replan_needed:
             is_told = event.job_id not in memory.reclassed and memory.is_behind(event.job_id)
@@ -216,7 +185,7 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         for job in view.launched:
             memory.sync(job, ranks, view)
 
-    def allocated(event: AllocationChanged, view: View) -> None:
+    def allocated(event: facts.AllocationChanged, view: View) -> None:
         starved = view.is_guarded and memory.is_starved(event.job_id)
         memory.sync(view.jobs[event.job_id], ranks, view)
         # Once it runs it is starved no more; who had to leave one pool, or one place in it, may fit
@@ -231,28 +200,28 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
     observers: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
     observers.update(dict.fromkeys(_LEFT, left))
-    observers |= {JobSubmitted: submitted, AllocationChanged: allocated}
+    observers |= {facts.JobSubmitted: submitted, facts.AllocationChanged: allocated}
     if memory.sizes is not None:
         sizes = memory.sizes
 
-        def reshaped(event: JobReshaped, view: View) -> None:
+        def reshaped(event: facts.JobReshaped, view: View) -> None:
             sizes.sync(view.jobs[event.job_id])
 
-        def solved(event: SizesSet, view: View) -> None:
+        def solved(event: facts.SizesSet, view: View) -> None:
             sizes.answer = {
                 size.job_id: Resources(0, size.cpus_milli, size.memory_mb) for size in event.sizes
             }
 
-        def corrected(event: SensitivityCorrected, view: View) -> None:
+        def corrected(event: facts.SensitivityCorrected, view: View) -> None:
             sizes.correct(event.model, view)
             memory.replan_needed = True
 
-        def refused(event: ReshapeRefused, view: View) -> None:
+        def refused(event: facts.ReshapeRefused, view: View) -> None:
             touched(event, view)
             sizes.unsized.update(dict.fromkeys([share.node for share in event.kept]))
 
-        observers |= {JobReshaped: reshaped, SizesSet: solved}
-        observers |= {SensitivityCorrected: corrected, ReshapeRefused: refused}
+        observers |= {facts.JobReshaped: reshaped, facts.SizesSet: solved}
+        observers |= {facts.SensitivityCorrected: corrected, facts.ReshapeRefused: refused}
     return observers
 
 
@@ -454,29 +423,17 @@ YEAR_US = 365 * 24 * 3_600_000_000
 
 
 @dataclass(frozen=True)
-class RankedPolicy:
+class RankedPolicy(Extended):
     """Runs jobs in the order of an index, placed by a strategy.
 
     `default_limit_us` is what a job without a declared limit counts as for EASY reservations. With
-    a `sizing`, jobs are given CPUs and memory; without one, what they ask for themselves. With a
-    `scheme`, job schedulers propose where the jobs go that the order lets start. `room` moves
-    running jobs for gangs that wait for a place.
+    a `sizing`, jobs are given CPUs and memory; without one, what they ask for themselves.
     """
 
     index: Index
     placement: Placement
     default_limit_us: int = YEAR_US
     sizing: Sizing | None = None
-    scheme: Decentralised | None = None
-    room: RoomMaker | None = None
-
-    def with_room(self, room: RoomMaker) -> "RankedPolicy":
-        """Return the policy with a maker of room."""
-        return replace(self, room=room)
-
-    def with_scheme(self, scheme: Decentralised) -> "RankedPolicy":
-        """Return the policy with job schedulers that propose."""
-        return replace(self, scheme=scheme)
 
     @property
     def name(self) -> str:
@@ -500,11 +457,8 @@ class RankedPolicy:
         ranking.set_quotas(view.queues)
         ranking.remember(view.class_waits)
         if self.sizing is not None:
-            ranking.sizes = SizeBook.of(view, start_small=self.scheme is not None)
-        if self.scheme is not None:
-            ranking.proposals = ProposalMemory.of(self.scheme, view)
-        if self.room is not None:
-            ranking.room = RoomMemory.of(view, self.room.every_us)
+            ranking.sizes = SizeBook.of(view, start_small=self.extensions.scheme is not None)
+        self.extensions.start(ranking, view)
         for job in view.jobs.values():
             ranking.sync(job, ranks, view)
             if ranking.classed is None and job.must_consolidate and job.phase is WAITING:
@@ -515,10 +469,7 @@ class RankedPolicy:
         """Keep the ranking up to date with everything that happens to jobs and servers."""
         ranks = self._ranks(memory)
         own = {**listeners(memory, self.index, ranks), **self._samples(memory, ranks)}
-        observers = with_room_observers(own, self.room, memory.room)
-        if self.scheme is None or memory.proposals is None:
-            return observers
-        return both(observers, proposal_observers(memory.proposals, self.scheme))
+        return self.extensions.observers(own, memory)
 
     def _samples(self, memory: Ranking, ranks: Ranks) -> Observers:
         """Hear of samples if the placement learns from them, or an oracle must."""
@@ -526,20 +477,14 @@ class RankedPolicy:
             memory.classed = classes_of(self.placement)  # it was restored
         estimates = estimating(memory, ranks) if self.oracle else None
         if memory.classed is None:
-            return {} if estimates is None else {ProfileSampled: estimates}
+            return {} if estimates is None else {facts.ProfileSampled: estimates}
 
         def moved() -> None:
             memory.replan_needed = True
 
         learns = memory.classed.observer(memory.sync, ranks, moved)
-        if estimates is None:
-            return {ProfileSampled: learns}
-
-        def both(event: ProfileSampled, view: View) -> None:
-            learns(event, view)
-            estimates(event, view)
-
-        return {ProfileSampled: both}
+        learning: Observers = {facts.ProfileSampled: learns}
+        return learning if estimates is None else both(learning, {facts.ProfileSampled: estimates})
 
     def advance(self, memory: Ranking, view: View) -> None:
         """Re-rank jobs whose rank has changed by itself; see how loaded pools are."""
@@ -549,13 +494,13 @@ class RankedPolicy:
             for job_id in (*memory.due(view.now_us), *memory.unsteady):
                 memory.sync(view.jobs[job_id], ranks, view)
 
-    def target(self, memory: Ranking, view: View) -> SizesSet | None:
+    def target(self, memory: Ranking, view: View) -> facts.SizesSet | None:
         """Return the sizes of jobs where programs say them; there are no targets."""
         if self.sizing is None or self.sizing.solver is None:
             return None
         return self._of_sizable(memory, view, solve_sizes)
 
-    def speed_of(self, sizes: SizesSet, memory: Ranking, view: View) -> float | None:
+    def speed_of(self, sizes: facts.SizesSet, memory: Ranking, view: View) -> float | None:
         """Return the speed that sizes have which were solved for now; None: none are."""
         return self._of_sizable(memory, view, lambda given: speed_of_sizes(given, sizes.sizes))
 
@@ -565,8 +510,7 @@ class RankedPolicy:
             return None
         if memory.replan_at_once:
             return 0
-        changes_us = earliest(memory.next_change(), memory.room)
-        return sooner(changes_us, None if memory.proposals is None else memory.proposals.next_us())
+        return self.extensions.wakes_us(memory.next_change(), memory)
 
     def settled(self, memory: Ranking) -> bool:
         """Say whether nothing happened since the last plan, or nobody minds."""
@@ -578,10 +522,9 @@ class RankedPolicy:
     def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
         """Pick, place, and say why; or let job schedulers propose where."""
         plan, guarantees = self._unsized(memory, view)
-        scheme, proposing = self.scheme, memory.proposals
-        if scheme is not None and proposing is not None:
+        if memory.proposals is not None:
             placement = at_load(self.placement, memory.packing)
-            plan = decentralised_plan(plan, scheme, proposing, view, placement, rng, guarantees)
+            plan = self.extensions.proposed(plan, memory, view, placement, rng, guarantees)
         if guarantees is None:
             return plan
         given = self._sizing_input(plan, guarantees, memory, view)
@@ -597,14 +540,15 @@ class RankedPolicy:
             drafted = self._drafted(memory, view, draft)
             placed = drafted.sought(memory, view)
         plan, guarantees = self._planned(drafted, placed, memory, view), drafted.guarantees
-        if self.room is None:
+        if memory.places is None:
             return plan, guarantees
         held = memory.held_back(plan)
         # Where nobody overtakes the head, who stands behind it has its turn in the next plan.
         held = held if self.index.misfit is Misfit.skipped else held[:1]
         gangs = [view.jobs[job_id] for job_id in held]
         placement = at_load(self.placement, memory.packing)
-        return self.room.after(plan, view, placement, gangs, guarantees), guarantees
+        made = self.extensions.with_room_made(plan, memory, view, placement, gangs, guarantees)
+        return made, guarantees
 
     def _planned(
         self,
@@ -633,7 +577,7 @@ class RankedPolicy:
     @cached_property
     def numbers(self) -> Callable[[int], tuple[int, ...]]:
         """What a rank says, each number of 64 bits."""
-        return self.index.numbers if isinstance(self.index, Telling) else _alone
+        return self.index.numbers if isinstance(self.index, Telling) else lambda rank: (rank,)
 
     def _ranks(self, memory: Ranking) -> Any:
         """Return what tells where jobs stand: the index itself, or with its notes."""
@@ -687,7 +631,7 @@ class RankedPolicy:
         plan, guarantees = self._unsized(memory, view)
         if guarantees is None:
             return None
-        if self.scheme is not None:  # where the others start, the approver says
+        if self.extensions.scheme is not None:  # where the others start, the approver says
             plan = without_proposed(plan)
         return find(self._sizing_input(plan, guarantees, memory, view))
 
@@ -778,8 +722,3 @@ class _Drafted(NamedTuple):
             job_id: guarantees.beside(view.jobs[job_id], shares)
             for job_id, shares in placed.items()
         }
-
-
-def _alone(rank: int) -> tuple[int, ...]:
-    """Return a rank that says one thing only."""
-    return (rank,)

@@ -28,7 +28,7 @@ from shunter.core.planning import (
 )
 from shunter.core.sizing import SizeBook
 from shunter.core.speeds import SensitivityTable
-from shunter.core.state import RUNNING, WAITING, Job
+from shunter.core.state import RUNNING, WAITING, Job, sooner
 from shunter.core.view import Band, View
 from shunter.events import (
     DERIVED,
@@ -225,6 +225,17 @@ class Index(Ranks, Protocol):
     @property
     def misfit(self) -> Misfit:
         """What happens after a job that does not fit."""
+
+
+class IndexDefaults:
+    """What most indexes say of themselves (`Index`); one names what is otherwise."""
+
+    version = "1"
+    oracle = False
+    preemptive = True
+    drifts = False
+    wanders = False
+    misfit = Misfit.skipped
 
 
 class NotedRanks(Ranks, Protocol):
@@ -487,7 +498,7 @@ class Ranking:
     which demand a job waits; None: under its own. `reclassed` are waiting jobs whose class is
     another one than the one recorded last. `sizes` is the book of a policy that sizes jobs,
     `proposals` what job schedulers remember, where they propose. `packing` is what a placement that
-    adapts to the load goes by, `room` what a maker of room does.
+    adapts to the load goes by, `places` what a maker of room does.
     """
 
     entries: dict[JobId, Entry] = field(default_factory=dict)
@@ -501,7 +512,7 @@ class Ranking:
     sizes: SizeBook | None = None
     proposals: ProposalMemory | None = None
     packing: Packing = field(default_factory=dict)
-    room: RoomMemory | None = None
+    places: RoomMemory | None = None
     by_ordinal: dict[int, Entry] = field(default_factory=dict, metadata=DERIVED)
     classes: list[WaitingClass] = field(default_factory=list, metadata=DERIVED)
     numbers: dict[Demand, int] = field(default_factory=dict, metadata=DERIVED)
@@ -556,7 +567,7 @@ class Ranking:
         is_pinned = job.spec.suspend_mode is _NEVER or (shares and job.phase is not RUNNING)
         if is_pinned or view.is_guarded:
             band = view.guards.band(job, view.now_us)
-            changes_at = _earliest(changes_at, view.guards.changes_at(job, view.now_us))
+            changes_at = sooner(changes_at, view.guards.changes_at(job, view.now_us))
             key = pack(band, job.priority, rank, ordinal)
         else:
             key = pack(_NORMAL, job.priority, rank, ordinal)
@@ -747,12 +758,6 @@ class Ranking:
         del self.by_ordinal[entry.ordinal]
 
 
-def _earliest(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
-
-
 # A waiting job rises by one level every `every_us`. A higher level goes before all lower ones and
 # all that run; on the last level it is first come, first served. A job that starts from a level
 # keeps its GPUs for `every_us` against all but higher levels. So after a wait of levels x every_us
@@ -831,7 +836,7 @@ class _AgedRanks:
                 return -level * LEVEL - _AHEAD, None
             over_us = began_us + self._every_us
             if view.now_us < over_us:
-                return -level * LEVEL - _AHEAD, _earlier(changes_at, over_us)
+                return -level * LEVEL - _AHEAD, sooner(changes_at, over_us)
             del self._raised[job.job_id]
             return rank, changes_at
         since_us = job.waiting_since_us
@@ -845,13 +850,9 @@ class _AgedRanks:
             return since_us - self._levels * LEVEL, None
         if level:
             self._raised[job.job_id] = level
-        return rank - level * LEVEL, _earlier(changes_at, since_us + (level + 1) * self._every_us)
+        return rank - level * LEVEL, sooner(changes_at, since_us + (level + 1) * self._every_us)
 
     def ended(self, job: Job, *, finished: bool) -> bool:
         """Forget a job; say whether the ranks of others are other ones now."""
         self._raised.pop(job.job_id, None)
         return self._forget is not None and bool(self._forget(job, finished=finished))
-
-
-def _earlier(one: int | None, other: int) -> int:
-    return other if one is None or other < one else one

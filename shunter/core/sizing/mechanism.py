@@ -622,8 +622,6 @@ class Guarantees:
     guaranteed. `asked`: whether a job that waits asks for any itself.
     """
 
-    __slots__ = ("_book", "_view", "are_looked_at", "sizing")
-
     def __init__(
         self, sizing: Sizing, book: SizeBook, view: View, draft: Draft, *, asked: bool
     ) -> None:

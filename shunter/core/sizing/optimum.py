@@ -72,8 +72,6 @@ class _Group:
 class _Optimum:
     """The programs of one round, stated from what `tune` gives and answered."""
 
-    __slots__ = ("_book", "_guarantees", "_rank", "_servers", "_view")
-
     def __init__(self, given: SizingInput, servers: Servers) -> None:
         self._guarantees, self._book = given.guarantees, given.book
         self._view, self._rank = given.view, given.rank

@@ -1,6 +1,7 @@
 """A plan with the sizes of all that it starts, moves, proposes and lets go on."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -136,6 +137,7 @@ class ServerRoom:
         self.memory_mb -= resources.memory_mb
 
 
+@dataclass(slots=True, eq=False)
 class SizedJob:
     """A job where it runs or starts, all resources for each of its GPUs.
 
@@ -148,20 +150,14 @@ class SizedJob:
         rank: its place in the order of the policy; lower is first.
     """
 
-    __slots__ = ("before", "best", "has", "job_id", "least", "rank", "shares", "spec")
-
-    def __init__(
-        self,
-        job_id: JobId,
-        spec: JobSpec,
-        shares: Shares,
-        bounds: Bounds,
-        before: Resources,
-        rank: int,
-    ) -> None:
-        self.job_id, self.spec, self.shares, self.rank = job_id, spec, shares, rank
-        self.least, self.best = bounds.least, bounds.best
-        self.before = self.has = before
+    job_id: JobId
+    spec: JobSpec
+    shares: Shares
+    least: Resources
+    best: Resources | None
+    before: Resources
+    has: Resources
+    rank: int
 
 
 # A job that starts gets its least, from others if need be; then all take more, in order, of what is
@@ -174,24 +170,6 @@ GROWN, SHRUNK = "grown", "shrunk"
 
 class Servers:
     """What jobs have of servers, for each GPU, and what is left of these."""
-
-    __slots__ = (
-        "_book",
-        "_freed",
-        "_guarantees",
-        "_jobs",
-        "_known",
-        "_peers",
-        "_proposed",
-        "_rank",
-        "_resized",
-        "_rooms",
-        "_shrunk_for",
-        "_starting",
-        "_view",
-        "starts",
-        "victims",
-    )
 
     def __init__(self, given: SizingInput) -> None:
         self._guarantees, self._book, self._view = given.guarantees, given.book, given.view
@@ -227,7 +205,8 @@ class Servers:
         for job_id in self.starts:
             if not self._starts_small(job_id):
                 self._grow_at_the_cost_of_lower(self.sized(job_id))
-        self._share_out()
+        for sized in sorted(self._there(), key=_rank_of):
+            self.grow(sized)
 
     def take(self, sizes: Mapping[JobId, Resources]) -> None:
         """Give jobs what was found for each GPU; those that start have their least."""
@@ -319,11 +298,6 @@ class Servers:
                     break
         self.grow(sized)
 
-    def _share_out(self) -> None:
-        """Let all on the servers that were looked at grow, in order."""
-        for sized in sorted(self._there(), key=_rank_of):
-            self.grow(sized)
-
     def _is_short(self, node: NodeName) -> bool:
         """Say whether a server has too little for all, once its victims have left."""
         room = self.room(node)
@@ -352,7 +326,8 @@ class Servers:
             bounds, guarantees = _OF_ONE_SIZE, self._guarantees
             if job.spec.gpus:
                 bounds = guarantees.bounds(job, guarantees.pool_of(shares))
-            sized = SizedJob(job_id, job.spec, shares, bounds, before, self._rank(job_id))
+            least, best, rank = bounds.least, bounds.best, self._rank(job_id)
+            sized = SizedJob(job_id, job.spec, shares, least, best, before, before, rank)
             self._known[job_id] = sized
         return sized
 

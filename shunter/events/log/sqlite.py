@@ -157,7 +157,7 @@ class WriterConnection:
                 await self.visit(_roll_back)
 
     async def leave_write_ahead(self) -> None:
-        """Turn the database into one plain file, unless somebody reads it just now.
+        """Make the database one plain file, unless another process reads it just now.
 
         A finished log can then be copied alone, and read where nothing may be written beside it.
         """
@@ -215,7 +215,7 @@ async def is_empty(connection: aiosqlite.Connection) -> bool:
 
 @contextmanager
 def failures_named(path: Path) -> Iterator[None]:
-    """Turn what the driver raises into a LogError that names the file."""
+    """Raise what the driver raises as a LogError that names the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -371,7 +371,7 @@ class WriterLock:
 #
 # A log that ends before its anchor has lost events: SQLite drops what follows a damaged place of a
 # write-ahead log without a word. The anchor is synced at once but not waited for. Its two slots are
-# written in turn, so a torn write leaves the one before.
+# written alternately, so a torn write leaves the one before.
 
 SLOT_BYTES = 4096
 SLOTS = 2
@@ -424,7 +424,7 @@ class Anchor:
     def __init__(self, path: Path, file: int) -> None:
         self._path = path
         self._file = file
-        self._turn = 0
+        self._next_slot = 0
         self._failed: OSError | None = None
         self._moved, self._closing = Event(), Event()
         self._thread = Thread(target=self._sync, name="anchor", daemon=True)
@@ -462,12 +462,12 @@ class Anchor:
             LogError: it cannot be written, or what was written before cannot be synced.
         """
         try:
-            os.pwrite(self._file, _slot(head), self._turn * SLOT_BYTES)
+            os.pwrite(self._file, _slot(head), self._next_slot * SLOT_BYTES)
         except OSError as error:
             self._failed = self._failed or error
         if self._failed is not None:
             raise _failure(self._path, self._failed) from self._failed
-        self._turn = (self._turn + 1) % SLOTS
+        self._next_slot = (self._next_slot + 1) % SLOTS
         self._moved.set()
 
     def close(self) -> None:

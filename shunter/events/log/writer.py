@@ -39,13 +39,13 @@ class LogWriter:
         "_frames",
         "_frames_per_transaction",
         "_live",
+        "_lock",
         "_past",
         "_pending",
         "_seq",
         "_snapshots",
         "_stopped",
         "_store",
-        "_turn",
         "_url",
         "_written",
         "lost",
@@ -81,7 +81,7 @@ class LogWriter:
         self._past = PastRows()
         self.warning = warning
         self.lost = lost
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._lock = anyio.Lock(fast_acquire=True)
         self._stopped: LogError | None = None
 
     @property
@@ -141,7 +141,7 @@ class LogWriter:
         if self._live:
             await self._flush_up_to(self._seq)
             return
-        async with self._turn:
+        async with self._lock:
             await self._write(len(self._frames))
 
     async def save_snapshot(self, snapshot: Snapshot) -> None:
@@ -150,7 +150,7 @@ class LogWriter:
         snapshot.check()
         self._snapshots.append(snapshot)
         if self._live:
-            async with self._turn:
+            async with self._lock:
                 self._cut_rest()
                 await self._write(len(self._frames))
 
@@ -160,7 +160,7 @@ class LogWriter:
         They lie beside the events, and the log's digest does not cover them: equal runs have equal
         digests, whatever else was changed in the code.
         """
-        async with self._turn:
+        async with self._lock:
             self._refuse_if_stopped()
             with anyio.CancelScope(shield=True):
                 await self._store.note_sources(self._written, sources)
@@ -168,7 +168,7 @@ class LogWriter:
     async def seal(self, upto_seq: int) -> Segment | None:
         """Move the oldest frames up to `upto_seq` into one segment; None if none is left."""
         sealed = None
-        async with self._turn:
+        async with self._lock:
             self._refuse_if_stopped()
             with anyio.CancelScope(shield=True):
                 sealed = await self._store.seal(self._written, upto_seq)
@@ -176,14 +176,14 @@ class LogWriter:
 
     async def thin_snapshots(self, superseded: Callable[[Sequence[int]], Sequence[int]]) -> None:
         """Forget the snapshots that `superseded` picks from the numbers of all, in order."""
-        async with self._turn:
+        async with self._lock:
             self._refuse_if_stopped()
             with anyio.CancelScope(shield=True):
                 await self._store.thin_snapshots(self._written, superseded)
 
     async def refuse_replaced(self) -> None:
         """Raise LogError if the files that are written were removed or replaced."""
-        async with self._turn:
+        async with self._lock:
             self._refuse_if_stopped()
             try:
                 self._store.refuse_replaced()
@@ -199,7 +199,7 @@ class LogWriter:
         """Cut and write what is left, then let go of the store; closing twice is allowed."""
         try:
             if self._stopped is None:
-                async with self._turn:
+                async with self._lock:
                     self._cut_rest()
                     await self._write(len(self._frames))
         finally:
@@ -215,7 +215,7 @@ class LogWriter:
     async def _flush_up_to(self, seq: int) -> None:
         """Return once `seq` is durable, by this call or by one before it."""
         while self._written.seq < seq:
-            async with self._turn:
+            async with self._lock:
                 if self._written.seq < seq:
                     self._cut_rest()
                     await self._write(len(self._frames))
@@ -223,7 +223,7 @@ class LogWriter:
             raise self._stopped
 
     async def _write_full_transactions(self) -> None:
-        async with self._turn:
+        async with self._lock:
             while len(self._frames) >= self._frames_per_transaction:
                 await self._write(self._frames_per_transaction)
 

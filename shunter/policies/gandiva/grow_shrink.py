@@ -37,16 +37,12 @@ from shunter.events import (
     SHRINKS,
     STARTS_SMALLER,
     Allocation,
-    AllocationChanged,
-    AttemptStarted,
     Because,
     JobId,
-    JobReshaped,
-    JobResized,
-    JobSubmitted,
     NodeName,
     Share,
     Sharing,
+    facts,
 )
 from shunter.policies.gandiva.affinity import FoundPlace, Placer
 
@@ -85,7 +81,7 @@ class IdleServers:
         `touched` is told what may lead to another plan: elastic jobs that can shrink from now on.
         """
 
-        def given(event: AllocationChanged | JobReshaped, view: View) -> None:
+        def given(event: facts.AllocationChanged | facts.JobReshaped, view: View) -> None:
             job = view.jobs[event.job_id]
             for share in (*job.held.shares, *event.allocation.shares):
                 server = view.cluster.servers[share.node]
@@ -93,29 +89,28 @@ class IdleServers:
                     pool = view.pools[server.configuration.gpu_type]
                     self._note(share.node, pool.free[server.position], event.at_us)
 
-        def submitted(event: JobSubmitted, view: View) -> None:
+        def submitted(event: facts.JobSubmitted, view: View) -> None:
             if _is_elastic(view.jobs[event.job_id]):
                 self.elastic[event.job_id] = None
 
         def ended(event: Any, view: View) -> None:
             self.elastic.pop(event.job_id, None)
 
-        def started(event: AttemptStarted, view: View) -> None:
+        def started(event: facts.AttemptStarted, view: View) -> None:
             if event.job_id in self.elastic:
                 touched(event, view)
 
-        def resized(event: JobResized, view: View) -> None:
+        def resized(event: facts.JobResized, view: View) -> None:
             if event.by != BY_POLICY:
                 touched(event, view)
 
         own: dict[Any, Any] = {
             **dict.fromkeys(JOB_ENDS, ended),
-            **dict.fromkeys((AllocationChanged, JobReshaped), given),
-            JobSubmitted: submitted,
-            AttemptStarted: started,
-            JobResized: resized,
+            **dict.fromkeys((facts.AllocationChanged, facts.JobReshaped), given),
+            facts.JobSubmitted: submitted,
+            facts.AttemptStarted: started,
         }
-        return both(others, own)
+        return {**both(others, own), facts.JobResized: resized}
 
     def wake_at(self, after_us: int) -> int | None:
         """Return when GPUs have been idle for long enough, or a guard ends.

@@ -13,7 +13,19 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
-from shunter.core import Change, Job, Judge, Observers, Plan, Rehome, Rng, Start, Try, View
+from shunter.core import (
+    REPLAN_AFTER,
+    Change,
+    Job,
+    Judge,
+    Observers,
+    Plan,
+    Rehome,
+    Rng,
+    Start,
+    Try,
+    View,
+)
 from shunter.core.planning import (
     Draft,
     Placement,
@@ -26,38 +38,18 @@ from shunter.core.planning import (
 from shunter.core.ranking import Measure
 from shunter.errors import ConfigError
 from shunter.events import (
-    CLUSTER_CHANGES,
-    JOB_ENDS,
     MILLION,
     Allocation,
-    AllocationChanged,
-    AttemptLost,
-    AttemptStarted,
     Because,
     ChangeKey,
-    GpusReleased,
     GpuType,
-    JobCancelRequested,
-    JobHeld,
     JobId,
-    JobReleased,
-    JobReshaped,
-    JobResized,
-    JobSubmitted,
-    LaunchFailed,
     NodeName,
-    PlanRejected,
-    QuotaChanged,
     Reason,
-    RoundPlanned,
-    SpeedChanged,
-    TrialKept,
     TrialKind,
     TrialReason,
-    TrialReverted,
-    TrialStarted,
-    TurnStarted,
     Wait,
+    facts,
 )
 from shunter.policies.gandiva.affinity import FoundPlace, Placer
 from shunter.policies.gandiva.grow_shrink import NO_RESIZING, IdleServers, PlannedSizes
@@ -367,11 +359,6 @@ class PlacingParams(PolicyParams):
 RULES = {1: "own_affinity", 2: "new_affinity", 3: "any_free", 4: "in_turns"}
 """What decided where a job goes, by the number of the rule of reactive placement."""
 
-_TOUCHING = (
-    *(JobSubmitted, JobHeld, JobReleased, JobCancelRequested, QuotaChanged),
-    *(GpusReleased, LaunchFailed, AttemptLost, PlanRejected),
-)
-
 
 @dataclass
 class Memory:
@@ -416,27 +403,28 @@ class GandivaPolicy:
     def observers(self, memory: Memory) -> Observers:
         """Follow which servers have jobs, and whether anybody could be placed anew."""
 
-        def given(event: AllocationChanged, view: View) -> None:
+        def given(event: facts.AllocationChanged, view: View) -> None:
             _label(memory, view.jobs[event.job_id])
 
         def touched(event: Any, view: View) -> None:
             memory.stale = True
 
-        def planned(event: RoundPlanned, view: View) -> None:
+        def planned(event: facts.RoundPlanned, view: View) -> None:
             memory.stale, memory.idle.looked_us = False, event.at_us
 
-        def turned(event: TurnStarted, view: View) -> None:
+        def turned(event: facts.TurnStarted, view: View) -> None:
             if event.can_move and any(_has_free(view, share.node) for share in event.shares):
                 memory.stale = True
 
-        kinds: tuple[type, ...] = (*_TOUCHING, *CLUSTER_CHANGES, *JOB_ENDS)
-        told: dict[Any, Any] = dict.fromkeys(kinds, touched)
-        told |= {AllocationChanged: given, RoundPlanned: planned, TurnStarted: turned}
+        told: dict[Any, Any] = dict.fromkeys(REPLAN_AFTER, touched)
+        told |= {
+            facts.AllocationChanged: given,
+            facts.RoundPlanned: planned,
+            facts.TurnStarted: turned,
+        }
         if self._packing is not None or self._migrations is not None:
             told |= self._trial_observers(memory)
-        if self._params.grow_after is None:
-            return {**told, JobResized: touched}
-        return memory.idle.beside(told, touched)
+        return told if self._params.grow_after is None else memory.idle.beside(told, touched)
 
     def _trial_observers(self, memory: Memory) -> Observers:
         """Follow what is tried, and who makes no progress beside others."""
@@ -444,14 +432,14 @@ class GandivaPolicy:
         def touched(event: Any, view: View) -> None:
             memory.stale = True
 
-        def slowed(event: SpeedChanged, view: View) -> None:
+        def slowed(event: facts.SpeedChanged, view: View) -> None:
             memory.stale |= not event.speed and bool(view.jobs[event.job_id].packed_with)
 
         kinds: tuple[type, ...] = (
-            *(TrialStarted, TrialKept, TrialReverted),
-            *(AttemptStarted, JobReshaped),  # packs come once nothing else changes
+            *(facts.TrialStarted, facts.TrialKept, facts.TrialReverted),
+            *(facts.AttemptStarted, facts.JobReshaped),  # packs come once nothing else changes
         )
-        return {**dict.fromkeys(kinds, touched), SpeedChanged: slowed}
+        return {**dict.fromkeys(kinds, touched), facts.SpeedChanged: slowed}
 
     def advance(self, memory: Memory, view: View) -> None:
         """Forget the affinity of servers that are empty; see when trials can be judged."""

@@ -21,40 +21,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
-from shunter.core import EMPTY_PLAN, Job, Observer, Observers, Plan, Rng, View
-from shunter.core.planning import Decentralised, Placement, RoomMaker, at_load, note_load, sooner
+from shunter.core import EMPTY_PLAN, REPLAN_AFTER, Job, Observer, Observers, Plan, Rng, View, sooner
+from shunter.core.planning import Extended, Placement, at_load, note_load
 from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError, PlanError
-from shunter.events import (
-    CLUSTER_CHANGES,
-    JOB_ENDS,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
-    GpusReleased,
-    GpuType,
-    JobCancelRequested,
-    JobHeld,
-    JobReleased,
-    JobResized,
-    JobSubmitted,
-    LaunchFailed,
-    PlanRejected,
-    ProfileSampled,
-    QuotaChanged,
-    RoundPlanned,
-    Sharing,
-    TargetsSet,
-    WaitReasonChanged,
-)
-from shunter.policies.gavel.changes import (
-    CarryingOut,
-    Told,
-    changes_of,
-    known_reasons,
-    pairs_of,
-    waits_of,
-)
+from shunter.events import JOB_ENDS, GpuType, Sharing, facts
+from shunter.policies.gavel.changes import Told, changes_of, known_reasons, pairs_of, waits_of
 from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
 from shunter.policies.gavel.objectives import (
     OBJECTIVES,
@@ -79,6 +51,7 @@ from shunter.policies.gavel.requests import (
 )
 from shunter.policies.gavel.seating import (
     Candidate,
+    Gathered,
     as_placed,
     choose,
     cpu_starts,
@@ -88,8 +61,6 @@ from shunter.policies.gavel.seating import (
     seat_together,
 )
 from shunter.policies.params import Duration, PolicyParams
-
-_TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +77,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class GavelPolicy:
+class GavelPolicy(Extended):
     """Follows the targets of an objective.
 
     `needs_prices` are GPU types that must have a price, if any must.
@@ -125,15 +96,6 @@ class GavelPolicy:
     remembers: bool = True
     estimates: bool = False
     said: str = field(default="", compare=False)
-    carrying: CarryingOut = field(default_factory=CarryingOut)
-
-    def with_room(self, room: RoomMaker) -> "GavelPolicy":
-        """Return the policy with a maker of room."""
-        return replace(self, carrying=self.carrying.with_room(room))
-
-    def with_scheme(self, scheme: Decentralised) -> "GavelPolicy":
-        """Return the policy with job schedulers that propose."""
-        return replace(self, carrying=self.carrying.with_scheme(scheme))
 
     def knowing(self, table: ThroughputTable) -> "GavelPolicy":
         """Return the policy with a table of throughputs, its gaps filled if it estimates."""
@@ -175,7 +137,7 @@ class GavelPolicy:
             memory.know_pairs(fractions_of(view.targets))
             memory.ledger.reset(fractions_of(view.targets), seconds(view.now_us))
             memory.changed = memory.ledger.is_dirty = True
-        self.carrying.start(memory, view)
+        self.extensions.start(memory, view)
         return memory
 
     def observers(self, memory: GavelMemory) -> Observers:
@@ -184,31 +146,32 @@ class GavelPolicy:
         def changed(event: Any, view: View) -> None:
             memory.stale = memory.changed = True
 
-        def learned(event: AllocationLearned, view: View) -> None:
+        def learned(event: facts.AllocationLearned, view: View) -> None:
             memory.post(view.jobs[event.job_id], view, event.at_us)
             changed(event, view)
 
-        def given(event: TargetsSet, view: View) -> None:
+        def given(event: facts.TargetsSet, view: View) -> None:
             memory.take(event)
             memory.contended = is_contended(memory)
 
-        def planned(event: RoundPlanned, view: View) -> None:
+        def planned(event: facts.RoundPlanned, view: View) -> None:
             memory.stale = False
 
-        def refused(event: PlanRejected, view: View) -> None:
+        def refused(event: facts.PlanRejected, view: View) -> None:
             memory.stale = True
 
-        def waits(event: WaitReasonChanged, view: View) -> None:
+        def waits(event: facts.WaitReasonChanged, view: View) -> None:
             memory.told[event.job_id] = event.wait.reason
 
-        touched = (*_TOUCHED, *CLUSTER_CHANGES, JobSubmitted, QuotaChanged)
-        told: dict[Any, Any] = dict.fromkeys(touched, changed)
-        told.update(dict.fromkeys(JOB_ENDS, memory.ended) | {JobResized: memory.resized})
-        told.update({AllocationChanged: memory.moved, AllocationLearned: learned})
-        told[ProfileSampled] = _sampled(memory, self._rates)
-        told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
-        told[WaitReasonChanged] = waits
-        return self.carrying.observers(told, memory)
+        told: dict[Any, Any] = dict.fromkeys(REPLAN_AFTER, changed)
+        told.update(dict.fromkeys(JOB_ENDS, memory.ended) | {facts.JobResized: memory.resized})
+        told.update({facts.AllocationChanged: memory.moved, facts.AllocationLearned: learned})
+        told[facts.ProfileSampled] = _sampled(memory, self._rates)
+        told.update(
+            {facts.TargetsSet: given, facts.RoundPlanned: planned, facts.PlanRejected: refused}
+        )
+        told[facts.WaitReasonChanged] = waits
+        return self.extensions.observers(told, memory)
 
     def advance(self, memory: GavelMemory, view: View) -> None:
         """Count time, learn who wants GPUs, and see whether new targets are due."""
@@ -229,7 +192,7 @@ class GavelPolicy:
         if memory.asks and memory.finish_times is not None:
             memory.finish_times.note(self._wanted(memory, view))
 
-    def target(self, memory: GavelMemory, view: View) -> TargetsSet | None:
+    def target(self, memory: GavelMemory, view: View) -> facts.TargetsSet | None:
         """Return new targets if they are due; where there are none, the old ones and why."""
         if not memory.asks:
             return None
@@ -237,16 +200,18 @@ class GavelPolicy:
         try:
             fractions = objective.fractions(self._wanted(memory, view))
         except PlanError as error:
-            return TargetsSet(view.now_us, view.targets, status=str(error))
+            return facts.TargetsSet(view.now_us, view.targets, status=str(error))
         guessed = guesses_in_words(len(memory.guessed), "jobs' rates", memory.guess_error)
         said = "; ".join(filter(None, (self.said, guessed)))
-        return TargetsSet(view.now_us, targets_of(fractions), said)
+        return facts.TargetsSet(view.now_us, targets_of(fractions), said)
 
     def plan(self, memory: GavelMemory, view: View, rng: Rng) -> Plan:
         """Choose, seat, and say why; or let job schedulers propose where."""
         placement = at_load(self.placement, memory.packing)
         plan = self._centrally(memory, view, placement)
-        return self.carrying.plan(plan, memory, view, placement, rng)
+        plan = self.extensions.with_room_made(plan, memory, view, placement)
+        needs = Gathered(placement, view)
+        return self.extensions.proposed(plan, memory, view, placement, rng, needs)
 
     def _centrally(self, memory: GavelMemory, view: View, placement: Placement) -> Plan:
         """Choose and seat; say why."""
@@ -256,7 +221,7 @@ class GavelPolicy:
         told = Told(seats, choice, memory.ledger, pairs_of(memory.ledger))
         changes = changes_of(seats, told, candidates, view)
         changes = (*changes, *cpu_starts(placement, view, changes))
-        if self.carrying.scheme is not None:
+        if self.extensions.scheme is not None:
             changes = as_placed(changes, seats)
         known = known_reasons(view, memory.told)
         waits = (
@@ -271,7 +236,7 @@ class GavelPolicy:
         Where job schedulers propose, also when one of them does.
         """
         turn_us = (memory.turn + 1) * self.timing.turn_us if memory.contended else None
-        ends_us = self.carrying.wakes_us(turn_us, memory)
+        ends_us = self.extensions.wakes_us(turn_us, memory)
         most_us = self.timing.most_us
         if not most_us or memory.asked_us is None or not memory.ledger.received_s:
             return ends_us
@@ -356,7 +321,7 @@ def guesses_in_words(count: int, what: str, error: float | None) -> str:
 
 
 def _sampled(memory: GavelMemory, rates_of: Callable[[GavelMemory], Rates]) -> Observer:
-    def sampled(event: ProfileSampled, view: View) -> None:
+    def sampled(event: facts.ProfileSampled, view: View) -> None:
         job = view.jobs.get(event.job_id)
         gpu_type = None if job is None else gpu_type_of(job, view)
         if event.step is not None:

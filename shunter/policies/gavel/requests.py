@@ -7,19 +7,7 @@ from typing import Any, Final, Literal
 from shunter.core import ENDING, SUSPENDING, Job, View
 from shunter.core.planning import Packing, ProposalMemory, RoomMemory
 from shunter.core.speeds import JobKind, Pair, ThroughputTable
-from shunter.events import (
-    DERIVED,
-    AllocationChanged,
-    GpuType,
-    JobId,
-    JobResized,
-    Reason,
-    Sharing,
-    Target,
-    TargetsSet,
-    Wait,
-    fact,
-)
+from shunter.events import DERIVED, GpuType, JobId, Reason, Sharing, Wait, fact, facts
 from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
 
@@ -245,7 +233,7 @@ class GavelMemory:
         default_factory=dict, compare=False, metadata=DERIVED
     )
 
-    def take(self, event: TargetsSet) -> None:
+    def take(self, event: facts.TargetsSet) -> None:
         """Go by new targets; where there was no answer, by the last ones."""
         self.asked_us, self.problem = event.at_us, ""
         if event.status == SOLVED:
@@ -305,13 +293,13 @@ class GavelMemory:
         else:
             self.posts[job.job_id] = CurrentPlacement(gpu_type, now_us, gang_of(job, view))
 
-    def resized(self, event: JobResized, view: View) -> None:
+    def resized(self, event: facts.JobResized, view: View) -> None:
         """Drop the rates of a job whose gang has another size from its next attempt on."""
         self.measured.forget_rates(event.job_id)
         self.found.pop(event.job_id, None)
         self.stale = self.changed = True
 
-    def moved(self, event: AllocationChanged, view: View) -> None:
+    def moved(self, event: facts.AllocationChanged, view: View) -> None:
         """Note where a job is given GPUs, or why it leaves those it has."""
         job_id, rule = event.job_id, event.because.rule
         self.post(view.jobs[job_id], view, event.at_us)
@@ -354,7 +342,7 @@ def gpu_type_of(job: Job, view: View) -> GpuType | None:
     return view.cluster.servers[job.allocation.shares[0].node].configuration.gpu_type
 
 
-def fractions_of(targets: Iterable[Target]) -> Fractions:
+def fractions_of(targets: Iterable[facts.Target]) -> Fractions:
     """Return recorded targets as the mechanism takes them."""
     found: Fractions = {}
     for target in targets:
@@ -367,14 +355,14 @@ def seconds(time_us: int) -> float:
     return time_us / 1_000_000
 
 
-def targets_of(fractions: Fractions) -> tuple[Target, ...]:
+def targets_of(fractions: Fractions) -> tuple[facts.Target, ...]:
     """Return fractions as they are recorded: to 1e-9, and only where there is any."""
-    found: list[Target] = []
+    found: list[facts.Target] = []
     for gang, row in fractions.items():
         for name, part in row.items():
             rounded = round(part, 9)
             if rounded > 0:
-                found.append(Target(gang, name, rounded))
+                found.append(facts.Target(gang, name, rounded))
     return tuple(found)
 
 

@@ -16,47 +16,17 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from shunter.core import EMPTY_PLAN, Job, Observers, Plan, Rng, View, both
-from shunter.core.planning import (
-    Decentralised,
-    Placement,
-    ProposalMemory,
-    RoomMaker,
-    RoomMemory,
-    at_load,
-    sooner,
-)
+from shunter.core import EMPTY_PLAN, REPLAN_AFTER, Job, Observers, Plan, Rng, View, both, sooner
+from shunter.core.planning import Extended, Placement, ProposalMemory, RoomMemory, at_load
 from shunter.core.ranking import Measure, RankedPolicy, Ranking, drift
 from shunter.errors import PlanError
-from shunter.events import (
-    CLUSTER_CHANGES,
-    JOB_ENDS,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
-    Because,
-    GpusReleased,
-    GpuType,
-    JobCancelRequested,
-    JobHeld,
-    JobId,
-    JobReleased,
-    JobResized,
-    JobSubmitted,
-    LaunchFailed,
-    PlanRejected,
-    QuotaChanged,
-    Reason,
-    RoundPlanned,
-    Target,
-    Wait,
-    WaitReasonChanged,
-)
-from shunter.policies.gavel.changes import CarryingOut, changes_of, known_reasons
+from shunter.events import JOB_ENDS, Because, GpuType, JobId, Reason, Wait, facts
+from shunter.policies.gavel.changes import changes_of, known_reasons
 from shunter.policies.gavel.requests import EntityBy, gpu_type_of, wants
 from shunter.policies.gavel.seating import (
     Candidate,
     Choice,
+    Gathered,
     Placements,
     as_placed,
     cpu_starts,
@@ -66,10 +36,6 @@ from shunter.policies.gavel.seating import (
 )
 from shunter.policies.params import Duration, PolicyParams
 
-_TOUCHED = (
-    *(JobHeld, JobReleased, JobResized, JobCancelRequested),
-    *(GpusReleased, LaunchFailed, AttemptLost, AllocationLearned),
-)
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -115,7 +81,7 @@ class _Teller:
 
 
 @dataclass(frozen=True)
-class TwoLevelPolicy:
+class TwoLevelPolicy(Extended):
     """Divides GPUs across groups, and inside each by an index policy."""
 
     inside_name: str
@@ -128,7 +94,6 @@ class TwoLevelPolicy:
     name: str = "two_level"
     version: str = "1"
     remembers: bool = True
-    carrying: CarryingOut = field(default_factory=CarryingOut)
 
     @property
     def oracle(self) -> bool:
@@ -144,19 +109,11 @@ class TwoLevelPolicy:
         """Return the policy with the index policy inside."""
         return replace(self, inside=inside)
 
-    def with_room(self, room: RoomMaker) -> "TwoLevelPolicy":
-        """Return the policy with a maker of room."""
-        return replace(self, carrying=self.carrying.with_room(room))
-
-    def with_scheme(self, scheme: Decentralised) -> "TwoLevelPolicy":
-        """Return the policy with job schedulers that propose."""
-        return replace(self, carrying=self.carrying.with_scheme(scheme))
-
     def start(self, view: View) -> TwoLevelMemory:
         """Return the memory for a cluster as it is; nobody has had anything."""
         memory = TwoLevelMemory(self._index.start(view))
         memory.counted = {job.job_id: job.service_us(view.now_us) for job in view.jobs.values()}
-        self.carrying.start(memory, view)
+        self.extensions.start(memory, view)
         return memory
 
     def observers(self, memory: TwoLevelMemory) -> Observers:
@@ -173,22 +130,28 @@ class TwoLevelPolicy:
             memory.told.pop(job.job_id, None)
             memory.stale = True
 
-        def moved(event: AllocationChanged, view: View) -> None:
+        def moved(event: facts.AllocationChanged, view: View) -> None:
             memory.told.pop(event.job_id, None)
             if not event.allocation.shares and event.because.rule in Reason.__members__:
                 memory.told[event.job_id] = Reason(event.because.rule)
 
-        def planned(event: RoundPlanned, view: View) -> None:
+        def planned(event: facts.RoundPlanned, view: View) -> None:
             memory.stale = False
 
-        def waits(event: WaitReasonChanged, view: View) -> None:
+        def waits(event: facts.WaitReasonChanged, view: View) -> None:
             memory.told[event.job_id] = event.wait.reason
 
-        touched = (*_TOUCHED, JobSubmitted, QuotaChanged, PlanRejected, *CLUSTER_CHANGES)
-        told: dict[Any, Any] = dict.fromkeys(touched, changed) | dict.fromkeys(JOB_ENDS, ended)
-        told.update({AllocationChanged: moved, RoundPlanned: planned, WaitReasonChanged: waits})
+        told: dict[Any, Any] = dict.fromkeys((*REPLAN_AFTER, facts.AllocationLearned), changed)
+        told.update(dict.fromkeys(JOB_ENDS, ended))
+        told.update(
+            {
+                facts.AllocationChanged: moved,
+                facts.RoundPlanned: planned,
+                facts.WaitReasonChanged: waits,
+            }
+        )
         ranked = both(self._index.observers(memory.inside), told)
-        return self.carrying.observers(ranked, memory)
+        return self.extensions.observers(ranked, memory)
 
     def advance(self, memory: TwoLevelMemory, view: View) -> None:
         """Rank anew who has changed rank by itself, and count what groups have had."""
@@ -201,7 +164,7 @@ class TwoLevelPolicy:
         turn = view.now_us // self.turn_us
         memory.turns, memory.turn = turn > memory.turn, turn
 
-    def target(self, memory: TwoLevelMemory, view: View) -> tuple[Target, ...] | None:
+    def target(self, memory: TwoLevelMemory, view: View) -> tuple[facts.Target, ...] | None:
         """It has no targets: it divides what there is at each plan."""
         return None
 
@@ -209,7 +172,9 @@ class TwoLevelPolicy:
         """Fill group by group, and say why; or let job schedulers propose where."""
         placement = at_load(self.placement, memory.inside.packing)
         plan = self._centrally(memory, view, placement)
-        return self.carrying.plan(plan, memory, view, placement, rng)
+        plan = self.extensions.with_room_made(plan, memory, view, placement)
+        needs = Gathered(placement, view)
+        return self.extensions.proposed(plan, memory, view, placement, rng, needs)
 
     def _centrally(self, memory: TwoLevelMemory, view: View, placement: Placement) -> Plan:
         """Fill group by group; say why."""
@@ -218,7 +183,7 @@ class TwoLevelPolicy:
         seats = seat_together(choice, candidates, placement, view)
         changes = changes_of(seats, _Teller(has, self.by), candidates, view)
         changes = (*changes, *cpu_starts(placement, view, changes))
-        if self.carrying.scheme is not None:
+        if self.extensions.scheme is not None:
             changes = as_placed(changes, seats)
         waits = tuple(self._waits(memory, candidates, seats, choice, view))
         return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
@@ -247,7 +212,7 @@ class TwoLevelPolicy:
         if not memory.inside.waiting:
             return None
         ends_us = (memory.turn + 1) * self.turn_us
-        changes_us = self.carrying.wakes_us(self._index.wake_at(memory.inside), memory)
+        changes_us = self.extensions.wakes_us(self._index.wake_at(memory.inside), memory)
         return sooner(ends_us, changes_us)
 
     def settled(self, memory: TwoLevelMemory) -> bool:
@@ -267,7 +232,7 @@ class TwoLevelPolicy:
 
         Nobody leaves in a plan that is made only because job schedulers propose.
         """
-        may_any_leave = self.carrying.scheme is None or memory.stale or memory.turns
+        may_any_leave = self.extensions.scheme is None or memory.stale or memory.turns
         ranked: list[tuple[int, Candidate]] = []
         has: dict[str, int] = {}
         behind = drift(view.now_us) if self._index.index.drifts else 0

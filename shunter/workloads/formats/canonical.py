@@ -172,7 +172,7 @@ ROW_COLUMNS: Final = ("job_id", "submit_s", "duration_s", "status")
 
 @dataclass(frozen=True)
 class Column:
-    """One column: the field it fills, and how texts and values turn into each other.
+    """One column: the field it fills, and how a text is read as a value, and written.
 
     `read` and `write` handle one item where the column is a list.
     """
@@ -325,7 +325,7 @@ _NAMED_MOST = 5
 
 
 class CanonicalRows:
-    """Turns rows of texts, in the order of one header, into jobs.
+    """Reads rows of texts, in the order of one header, as jobs.
 
     The inspection is told of those that are none. Equal specifications become one object; rows
     with equal texts, which is most rows of most traces, are not even read again.

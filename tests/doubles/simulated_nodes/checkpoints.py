@@ -11,16 +11,18 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.backends.node.host.checkpoint_transfer import COMMIT, TRANSFERRED, fields_of
-from shunter.backends.node.host.file_trees import (
+from shunter.backends.node.host import (
+    COMMIT,
     LENGTH_BYTES,
     PIECE,
+    TRANSFERRED,
+    Entry,
+    fields_of,
     listings,
     pieces,
     rows_of,
     unpacked,
 )
-from shunter.backends.node.wire import Entry
 
 __all__ = ["VERBS", "Folder", "Folders", "Say", "Work"]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.node.pilot import dial, read_pilot_file
-from shunter.backends.node.wire import PilotAnswer
+from shunter.backends.node import PilotAnswer, dial, read_pilot_file
 from shunter.backends.slurm import (
     ClusterAuthority,
     DialBack,
@@ -28,8 +27,8 @@ Serve = Callable[[PilotStream], Awaitable[None]]
 
 async def echo(stream: PilotStream) -> None:
     """Send back what comes, to the end."""
-    async for data in stream:
-        await stream.send(data)
+    while data := await stream.read(1 << 16):
+        await stream.write(data)
 
 
 @dataclass

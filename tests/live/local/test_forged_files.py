@@ -18,9 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.attempts import alive_below
-from shunter.backends.node.verbs import command
+from shunter.backends.node import alive_below, attempts, command
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import SLEEPS
 from tests.live.ssh.farm import parent_of
@@ -106,7 +104,7 @@ def test_forged_lock_is_no_supervisor(machine: Machine, how: str, is_deleted: bo
         assert attempts.known_of(str(machine.root), "j0") == [1]
         answer = machine.starts(machine.order("print('up')", attempt=2))
         assert answer == {"answer": "started"}
-        assert machine.status(2)["codes"] == [0]
+        assert machine.status(2)["codes"] == (0,)
 
 
 @pytest.mark.parametrize("how", ["stranger", "setuid", "root"])

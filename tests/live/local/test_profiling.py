@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.node.cgroups import LIMIT, QUOTA, divisible_v1
+from shunter.backends.node import LIMIT, QUOTA, divisible_v1
 from shunter.cli import app
 from shunter.ops import remove_abandoned
 from tests.live.api.serving import in_the_foreground

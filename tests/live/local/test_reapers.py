@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.attempts import alive_below
+from shunter.backends.node import alive_below, attempts
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import FAMILY, FORKS_AWAY, SLEEPS, standing
 from tests.live.ssh.farm import parent_of
@@ -75,7 +74,7 @@ def test_reaper_that_is_killed_ends_nothing(machine: Machine) -> None:
     machine.starts(machine.order("import sys, time; print('up', flush=True); time.sleep(1)"))
     machine.said("up")
     os.kill(parent_of(machine.supervisor()), signal.SIGKILL)
-    assert machine.status()["codes"] == [0]
+    assert machine.status()["codes"] == (0,)
 
 
 def test_reaper_stays_when_others_are_told_to_leave(machine: Machine) -> None:

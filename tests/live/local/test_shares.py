@@ -18,8 +18,7 @@ import anyio
 import pytest
 
 from shunter.backends.live import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.node.cgroups import change_group, folders_of, has_quota, held_to, members
-from shunter.backends.node.messages import started_in
+from shunter.backends.node import change_group, folders_of, has_quota, held_to, members, started_in
 from shunter.core import Launch, ReshapeAttempt
 from shunter.daemon import Site, Submission
 from shunter.events import (
@@ -108,7 +107,7 @@ async def until(done: Callable[[], bool]) -> None:
 async def opened(root: Path, term: int) -> AsyncIterator[LocalBackend]:
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     node = LocalNode(NodeName("n0"), ("0", "1", "2", "3"), cpus)
-    async with LocalBackend(LocalSettings(str(root), (node,), term, is_sized=True)) as backend:
+    async with LocalBackend(LocalSettings(str(root), (node,), term, is_limited=True)) as backend:
         yield backend
 
 

@@ -22,7 +22,7 @@ import pytest
 
 import shunter
 import shunter.daemon.policy as product
-from shunter.backends.node.records import arm_failpoint
+from shunter.backends.node import arm_failpoint
 from shunter.config import LoadedConfig
 from shunter.core import Job, JobPhase
 from shunter.daemon import Site, Submission

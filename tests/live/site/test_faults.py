@@ -17,8 +17,7 @@ import anyio
 import pytest
 from anyio import lowlevel, to_thread
 
-from shunter.backends.node import attempts
-from shunter.backends.node.records import get, put
+from shunter.backends.node import attempts, get, put
 from shunter.daemon import Site, Submission, watch_clock
 from shunter.errors import LogError, UnreachableError
 from shunter.events import (

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.backends.node.host.pruning import by_age, remove_attempts
+from shunter.backends.node.host import by_age, remove_attempts
 from shunter.daemon import Site
 from shunter.events import JobId
 from tests.live.site.sites import NOBODY, machine, outcome, program, wait_for

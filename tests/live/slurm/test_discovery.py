@@ -80,7 +80,7 @@ def test_doctor_finds_nothing_that_keeps_jobs_from_running(config: Path) -> None
         "the site keeps no accounting",
         "scancel sends SIGTERM to programs of jobs, too (ProctrackType is linuxproc)",
         "20 GPUs in 4 nodes, by GRES",
-        "a trial submission would be taken",
+        "a test submission would be taken",
         "cannot be seen from here" if "network file" in result.output else "do the nodes see it?",
     ):
         assert said in result.output

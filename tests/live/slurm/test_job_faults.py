@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.node.records import get
+from shunter.backends.node import get
 from shunter.daemon import Submission
 from shunter.events import AttemptLost, AttemptStarted, JobSpec, JobSuspended, Outcome
 from shunter.events.log import read_log

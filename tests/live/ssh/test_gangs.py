@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import attempts, folder_of
 from shunter.core import AttemptExited, Launch, SuspendAttempt
 from shunter.events import (
     AttemptLost,

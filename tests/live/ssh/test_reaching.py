@@ -23,7 +23,7 @@ from shunter.backends.live import (
     UnreachedError,
     host_inventories,
 )
-from shunter.backends.node.host.file_trees import END, packed
+from shunter.backends.node.host import END, packed
 from shunter.core import AttemptExited
 from shunter.events import AttemptStarted, LaunchFailed, NodeName, NodeReachable, NodeUnreachable
 from tests.faults.supervised import wait_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shunter
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import folder_of
 from tests.faults.supervised import machine_at, wait_for
 from tests.live.training import LACKS_TORCH
 from tests.live.turns.turning import Turning, turning_at

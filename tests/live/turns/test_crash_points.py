@@ -16,7 +16,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.backends.node.records import arm_failpoint
+from shunter.backends.node import arm_failpoint
 from shunter.daemon import Site
 from shunter.events import JOB_ENDS, Outcome, TrialKept, TurnStarted
 from shunter.events.log import read_log

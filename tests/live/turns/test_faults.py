@@ -17,10 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.attempts import pids_of
-from shunter.backends.node.records import processes
-from shunter.backends.node.rotator import rotating_in, slices_of
+from shunter.backends.node import attempts, pids_of, processes, rotating_in, slices_of
 from shunter.config import LoadedConfig
 from shunter.daemon import Site
 from shunter.events import (

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 import shunter
-from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
-from shunter.backends.node.rotator import turn_in
+from shunter.backends.node import attempts, folder_of, turn_in
 from tests.faults.supervised import machine_at, wait_for
 from tests.live.turns.turning import ALL, QUANTUM_US, Turning, turning_at
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import attempts, folder_of
 from tests.faults.supervised import machine_at, wait_for
 from tests.live.turns.turning import QUANTUM_US, Turning, turning_at
 

@@ -16,7 +16,7 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import folder_of
 from shunter.cli import app
 from shunter.daemon import Site
 from shunter.errors import RefusedError

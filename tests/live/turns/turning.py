@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from shunter.backends.node import attempts
-from shunter.backends.node.messages import read_journal
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import attempts, folder_of, read_journal
 from tests.faults.supervised import Machine, pid_of, wait_for
 
 QUANTUM_US = 300_000

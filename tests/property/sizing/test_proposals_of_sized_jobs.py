@@ -145,7 +145,7 @@ def _given_up_before(events: list[Event], number: int) -> list[JobReshaped]:
 def test_sized_jobs_are_proposed(
     name: str, mechanism: Mechanism, case: Case, how: Decentralised
 ) -> None:
-    played(case, replace(sized(name, mechanism, case), scheme=how), how, mechanism)
+    played(case, sized(name, mechanism, case).with_scheme(how), how, mechanism)
 
 
 @pytest.mark.parametrize("mechanism", [None, *MECHANISMS])
@@ -157,7 +157,8 @@ def test_room_is_made_for_gangs_beside_proposals(
     solver = HighsSolver() if mechanism is Mechanism.opt else None
     sizing = None if mechanism is None else Sizing(mechanism, TABLE, solver)
     room = MakingRoom(1, 3, 5)
-    by = replace(policy("fifo_backfill", "spread"), sizing=sizing, room=room, scheme=how)
+    by = replace(policy("fifo_backfill", "spread"), sizing=sizing)
+    by = by.with_room(room).with_scheme(how)
     world = replace(world, decentralised=how)
     outcome = run(world, by)
     assert not wrongly_refused(outcome)
@@ -177,7 +178,7 @@ def test_nobody_is_rejected_for_want_of_what_others_can_give(
 ) -> None:
     """With views that are up to date, who is proposed has a place with all it must have."""
     how = scheme(0, candidates=candidates)
-    by = replace(sized("las", mechanism, case), scheme=how)
+    by = sized("las", mechanism, case).with_scheme(how)
     world = replace(case.scene.world, decentralised=how)
     outcome = run(world, by, wrapped=lambda backend: Commanded(backend, case.scene.commands))
     for rejected in outcome.of(GangRejected):
@@ -202,7 +203,7 @@ def test_sized_jobs_are_approved_next_who_were_rejected_often_enough(
     world = World(servers=where, jobs=trace, speeds=speeds, decentralised=how)
     solver = HighsSolver() if mechanism is Mechanism.opt else None
     sizing = Sizing(mechanism, TABLE, solver)
-    outcome = run(world, replace(policy("fifo"), sizing=sizing, scheme=how))
+    outcome = run(world, replace(policy("fifo"), sizing=sizing).with_scheme(how))
     verdicts = outcome.of(GangApproved, GangRejected, RoundPlanned)
     assert max(rejected_in_a_row(verdicts), default=0) <= reserve_after
 
@@ -224,7 +225,7 @@ def test_who_is_moved_leaves_what_a_proposed_job_must_have(mechanism: Mechanism)
     world = World(servers=where, jobs=jobs, round_us=10, speeds=speeds, decentralised=how)
     solver = HighsSolver() if mechanism is Mechanism.opt else None
     sizing = Sizing(mechanism, TABLE, solver)
-    outcome = run(world, RankedPolicy(INDEXES["las"], FirstFit(), sizing=sizing, scheme=how))
+    outcome = run(world, RankedPolicy(INDEXES["las"], FirstFit(), sizing=sizing).with_scheme(how))
     granted = [(one.at_us, one.job_id) for one in outcome.of(GangApproved)]
     assert granted[:3] == [(0, "j0"), (30, "j1"), (30, "j2")]
     assert not outcome.of(GangRejected)

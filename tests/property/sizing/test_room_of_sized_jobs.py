@@ -11,7 +11,7 @@ import pytest
 from hypothesis import event, given, strategies as st
 
 from shunter.backends.simulated import Costs
-from shunter.core import Move, Observers, Reshape, Start, View
+from shunter.core import AT_WORK, Move, Observers, Reshape, Start, View
 from shunter.core.planning import MAKE_ROOM, approve
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
@@ -30,7 +30,7 @@ from shunter.events import (
 from shunter.policies import HighsSolver, MakingRoom
 from shunter.workloads import JobEnd, TraceJob
 from tests.factories import World, job_id, needs_highs, node_name, policy, run, servers
-from tests.property.invariants import PLACED, check_resources
+from tests.property.invariants import check_resources
 from tests.property.test_making_room import (
     CPUS,
     GUARDS,
@@ -201,8 +201,7 @@ def test_moves_keep_what_sizes_promise_and_are_decided_again(
     by = replace(
         policy("fifo_backfill", "spread"),
         sizing=Sizing(mechanism, TABLE, solver),
-        room=MakingRoom(1, 3, 5),
-    )
+    ).with_room(MakingRoom(1, 3, 5))
     outcome = run(world, by, listeners=(checked(mechanism),))
     assert not outcome.of(PlanRejected)
     decided_again(outcome, by, world)
@@ -216,7 +215,7 @@ def checked(mechanism: Mechanism) -> Observers:
     def looked_at(happened: Any, view: View) -> None:
         check_resources(view._state)
         for job in view.jobs.values():
-            if job.phase in PLACED and mechanism is not Mechanism.greedy:
+            if job.phase in AT_WORK and mechanism is not Mechanism.greedy:
                 assert has_its_least(mechanism, job.spec, job.allocation)
 
     return {RoundPlanned: looked_at, AttemptStarted: looked_at}
@@ -242,8 +241,7 @@ def test_nobody_grows_into_what_a_mover_has_yet_to_leave() -> None:
     by = replace(
         policy("fifo_backfill", "first_fit"),
         sizing=Sizing(Mechanism.tune, table),
-        room=MakingRoom(1, 3, 5),
-    )
+    ).with_room(MakingRoom(1, 3, 5))
     told = [
         (one.at_us, one.job_id, sum(share.cpus_milli for share in one.allocation.shares))
         for one in run(world, by).of(AllocationChanged, JobReshaped)

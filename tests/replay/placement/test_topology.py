@@ -70,7 +70,8 @@ def test_jobs_are_spread_until_the_load_passes_a_threshold_and_packed_from_then_
 ) -> None:
     """Each arrival is decided on by itself, so the load it finds is what came before it."""
     jobs = tuple(trace_job(number, at=10 * number, lasts=1000) for number in range(7))
-    by = replace(policy("fifo"), placement=ADAPTIVE, scheme=how)
+    by = replace(policy("fifo"), placement=ADAPTIVE)
+    by = by if how is None else by.with_scheme(how)
 
     found = places(run(World(servers=WIRED, jobs=jobs, decentralised=how), by))
 

@@ -8,7 +8,7 @@ slices for all, priorities by early feedback, and an end for those of which noth
 - *Prediction*: a configuration ends with its last accuracy (last-value extrapolation), looked at
   each `every` epochs.
 - *Priority*: the predicted best, one for each GPU, keep their turns; the others get the priority
-  `BACKGROUND`, a small part of them (decision 0055).
+  `BACKGROUND`, a small part of them (docs/decisions/trials.md).
 - *End*: who is not among the best, and was below the median of all that were trained as long as he,
   ends (the median stopping rule of Golovin et al., KDD 2017).
 - The search is over once an accuracy above the last threshold is seen.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from shunter.backends.node.records import arm_failpoint
+from shunter.backends.node import arm_failpoint
 from shunter.core import JobPhase
 from shunter.daemon import Site
 from shunter.events import Outcome

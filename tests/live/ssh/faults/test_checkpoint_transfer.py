@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from shunter.backends.live import SshBackend, checkpoint_lists, node_agent
-from shunter.backends.node.records import hold
+from shunter.backends.node import hold
 from shunter.core import AttemptExited, Effect, Launch, Resume, SuspendAttempt
 from shunter.events import AttemptStarted, GpusReleased, JobId, JobSpec, LaunchFailed, NodeName
 from tests.factories import allocation, job_id

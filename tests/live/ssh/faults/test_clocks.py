@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.live import SshHost
-from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import attempts, folder_of
 from shunter.core import AttemptExited, SuspendAttempt
 from shunter.events import (
     AttemptLost,

@@ -20,7 +20,7 @@ from typing import ClassVar
 import anyio
 import pytest
 
-from shunter.backends.node.records import arm_failpoint
+from shunter.backends.node import arm_failpoint
 from shunter.core import JobPhase
 from shunter.daemon import Site
 from shunter.events import JobId, Outcome

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.attempts import alive_below
+from shunter.backends.node import alive_below, attempts
 from shunter.core import AttemptExited, Launch, Resume
 from shunter.events import (
     AttemptLost,

@@ -10,8 +10,7 @@ import anyio
 import pytest
 
 from shunter.backends.live import SshBackend, node_agent
-from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
+from shunter.backends.node import attempts, folder_of
 from shunter.core import AttemptExited, Input, SuspendAttempt, Terminate
 from shunter.events import (
     AttemptLost,

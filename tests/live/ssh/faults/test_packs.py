@@ -16,7 +16,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.backends.node.attempts import alive_below
+from shunter.backends.node import alive_below
 from shunter.daemon import Site
 from shunter.events import (
     AttemptLost,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from shunter.backends.node.messages import FILE_BYTES_MOST
+from shunter.backends.node import FILE_BYTES_MOST
 from shunter.daemon import Site
 from shunter.events import (
     AttemptLost,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.host.wiring import PROGRAMS
+from shunter.backends.node.host import PROGRAMS
 from shunter.config import LoadedConfig
 from shunter.daemon import Site, Submission
 from shunter.events import (

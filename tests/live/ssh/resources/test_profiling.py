@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.cgroups import QUOTA, divisible_v1
+from shunter.backends.node import QUOTA, divisible_v1
 from shunter.config import load_config
 from shunter.ops import LiveMachine, Point, read_job_file, ssh_server
 from tests.live.ssh.bench import Bench

@@ -4,12 +4,13 @@ import pytest
 from pydantic import ValidationError
 
 from shunter.api import SAME_FIELDS, ArrayBody, SubmitBody, array_of, submission_of, usage_error
+from shunter.client import JobOptions
 from shunter.errors import UsageError
 from shunter.events import Level
 
 
 def body(**fields: Any) -> SubmitBody:
-    return SubmitBody(command=("echo", "hunter2 x"), **fields)
+    return SubmitBody.model_validate({"command": ("echo", "hunter2 x"), **fields})
 
 
 def test_units_of_the_body_become_those_of_the_core() -> None:
@@ -41,6 +42,11 @@ def test_every_field_of_a_body_is_one_of_the_job_or_said_otherwise() -> None:
     converted = {"command", "gpus", "cpus", "time_limit_s", "checkpoint_interval_s", "depends_on"}
     beside = {"array", "environment", "secrets", "dry_run"}
     assert SubmitBody.model_fields.keys() - SAME_FIELDS == converted | beside
+
+
+def test_a_program_may_say_every_field_of_a_body() -> None:
+    otherwise = {"command", "depends_on"} ^ {"after", "key"}
+    assert JobOptions.__annotations__.keys() ^ SubmitBody.model_fields.keys() == otherwise
 
 
 def test_secret_is_taken_out_of_the_command() -> None:

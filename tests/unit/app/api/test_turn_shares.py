@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from shunter.api import Present, TurnPart, queue_document
 from shunter.ask import fold_events
-from shunter.backends.node.rotation import Member, Rotation
+from shunter.backends.node import Member, Rotation
 from shunter.backends.simulated import Costs, Slicing
 from shunter.core import ChangePriority, Command, State, SuspendJob, fair_shares
 from shunter.core.planning import PLACEMENTS

@@ -16,6 +16,23 @@ def test_every_command_and_group_has_a_line_of_help() -> None:
     assert [name for name, command in found.items() if not command.get_short_help_str(200)] == []
 
 
+def test_old_names_of_commands_for_administrators_are_kept_and_not_listed() -> None:
+    told = CliRunner().invoke(app, ["--help"]).stdout
+    for name in ("profile", "discard-checkpoint", "set-aside"):
+        old, new = CliRunner().invoke(app, [name]), CliRunner().invoke(app, ["admin", name])
+        assert (old.exit_code, f"  admin {name} " in told, f"  {name} " in told) == (2, True, False)
+        assert old.stderr.splitlines()[-1] == new.stderr.splitlines()[-1]
+    assert "reindex" not in CliRunner().invoke(app, ["log", "--help"]).stdout
+    assert CliRunner().invoke(app, ["log", "reindex", "--help"]).exit_code == 0
+
+
+def test_options_of_submit_stand_below_their_headings() -> None:
+    told = CliRunner().invoke(app, ["submit", "--help"]).stdout
+    _, _, placement = told.partition("\nPlacement:\n")
+    assert "--max-level" in placement.partition("\n\n")[0]
+    assert "--gpus N" in told.partition("\nResources:\n")[2].partition("\n\n")[0]
+
+
 def test_readme_names_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -46,7 +46,7 @@ def test_keys_become_the_scheme(write_config: WriteConfig) -> None:
     )
     runtime = policy_runtime(loaded(write_config), instant=True)
     assert isinstance(runtime.policy, RankedPolicy)
-    assert runtime.policy.scheme == runtime.rules.decentralised == scheme
+    assert runtime.policy.extensions.scheme == runtime.rules.decentralised == scheme
 
 
 def test_record_is_rebuilt_to_the_same_policy_and_rules(write_config: WriteConfig) -> None:
@@ -55,7 +55,7 @@ def test_record_is_rebuilt_to_the_same_policy_and_rules(write_config: WriteConfi
     again = recorded_runtime(record_of(config, instant=True, workload={}))
     assert isinstance(runtime.policy, RankedPolicy)
     assert isinstance(again.policy, RankedPolicy)
-    assert again.policy.scheme == runtime.policy.scheme
+    assert again.policy.extensions.scheme == runtime.policy.extensions.scheme
     assert again.rules == runtime.rules
 
 
@@ -92,7 +92,7 @@ def test_every_order_that_says_who_starts_goes_with_it(
     for found in (runtime, again):
         policy = found.policy
         assert isinstance(policy, RankedPolicy | GavelPolicy | TwoLevelPolicy)
-        scheme = policy.scheme if isinstance(policy, RankedPolicy) else policy.carrying.scheme
+        scheme = policy.extensions.scheme
         assert scheme == found.rules.decentralised is not None
 
 
@@ -112,7 +112,7 @@ SHARING = (
 def test_space_sharing_goes_beside_it(write_config: WriteConfig) -> None:
     runtime = policy_runtime(loaded(write_config, SHARING + TABLE), instant=True)
     assert isinstance(runtime.policy, GavelPolicy)
-    assert runtime.policy.carrying.scheme is not None
+    assert runtime.policy.extensions.scheme is not None
 
 
 def test_simulation_in_which_only_callers_propose_is_refused(write_config: WriteConfig) -> None:
@@ -134,9 +134,9 @@ def test_sizes_and_moves_go_beside_it(write_config: WriteConfig, mechanism: str)
     text = SIZED.replace('"proportional"', f'"{mechanism}"\nplacement = "topology"') + TABLE + room
     runtime = policy_runtime(loaded(write_config, text), instant=True)
     assert isinstance(runtime.policy, RankedPolicy)
-    assert runtime.policy.scheme is not None
+    assert runtime.policy.extensions.scheme is not None
     assert runtime.policy.sizing is not None
-    assert runtime.policy.room is not None
+    assert runtime.policy.extensions.room is not None
 
 
 @pytest.mark.parametrize(

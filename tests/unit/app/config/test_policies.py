@@ -1,5 +1,7 @@
 import json
+import tomllib
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,9 @@ from shunter.cli import app
 from shunter.config import POLICIES, built, find_policy, make_config, policy_runtime
 from shunter.core.planning import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
+from shunter.policies import FAMILIES
+
+ROOT = Path(__file__).parents[4]
 
 
 def _install(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
@@ -118,6 +123,12 @@ def test_parameter_of_no_known_type_is_told_with_the_policy(
         find_policy("untyped")
 
 
+def test_each_policy_of_ours_is_in_one_family() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [name for family in FAMILIES for name in family.policies]
+    assert sorted(named) == sorted(project["entry-points"]["shunter.policies"])
+
+
 def test_one_broken_plugin_does_not_break_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     _install(
         monkeypatch,
@@ -129,7 +140,7 @@ def test_one_broken_plugin_does_not_break_the_list(monkeypatch: pytest.MonkeyPat
     done = CliRunner().invoke(app, ["policy", "list"])
     assert done.exit_code == 0
     assert done.stdout.count("cannot be used: ") == 3
-    assert "\nlas  " in done.stdout
+    assert "\n  las  " in done.stdout
 
     told = json.loads(CliRunner().invoke(app, ["policy", "list", "--json"]).stdout)
     assert ["problem" in one for one in told] == [True, True, False, True]

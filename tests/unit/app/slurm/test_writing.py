@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.node.batch import withdraw
+from shunter.backends.node import withdraw
 from shunter.backends.slurm import Slurm, read_nodes, read_partitions, read_switches
 from shunter.cli import app
 from shunter.config import LoadedConfig, load_config, make_config

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shunter.backends.live import ANSWER_BYTES_MOST, run_verb
-from shunter.backends.node.messages import an_object
+from shunter.backends.node import an_object
 from shunter.errors import BackendError
 
 pytestmark = pytest.mark.asyncio

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.live import MemoryControl, memory_control
-from shunter.backends.node.cgroups import MOVED
+from shunter.backends.node import MOVED
 
 
 class Machine:

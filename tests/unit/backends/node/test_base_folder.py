@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.live import digest, installer
-from shunter.backends.node.host.base_folder import unsafe
+from shunter.backends.node.host import unsafe
 from tests.unit.backends.agents.test_zip_application import old_python
 
 ROOT_ONLY = pytest.mark.needs("root")

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from shunter.backends.node.host.file_trees import digest_of, opened
+from shunter.backends.node.host import digest_of, opened
 
 SIZE = 1 << 43
 """Of a file that is one hole: reading it would take hours."""

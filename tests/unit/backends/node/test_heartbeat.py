@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import ownership
-from shunter.backends.node.ownership import Heartbeat, silence_s, write_beat
+from shunter.backends.node import Heartbeat, ownership, silence_s, write_beat
 
 S = 10**9
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.live import GpuFault, use_told
-from shunter.backends.node.host.gpus import nvml_gpus
-from shunter.backends.node.wire import GpuReading
+from shunter.backends.node import GpuReading
+from shunter.backends.node.host import nvml_gpus
 from tests.doubles.gpu_reader import GpuReader, NoGpus
 from tests.unit.backends.profiles.test_gpus import compiled
 

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.output import bound
-from shunter.backends.node.sampling import LOOK_BYTES, printed_speed
+from shunter.backends.node import LOOK_BYTES, bound, printed_speed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.ownership import base_of, is_networked
+from shunter.backends.node import base_of, is_networked
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0

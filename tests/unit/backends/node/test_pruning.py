@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.attempts import MARK, SEAL, seal
-from shunter.backends.node.host.pruning import by_age, remove_attempts
-from shunter.backends.node.records import hold
+from shunter.backends.node import MARK, SEAL, hold, seal
+from shunter.backends.node.host import by_age, remove_attempts
 
 SOMEBODY = 65_533  # a user id that nobody has
 
@@ -131,8 +130,8 @@ def test_younger_jobs_are_told_apart(tmp_path: Path, job: Path) -> None:
         os.utime(path, (50, 50))
     for path in (job / "1", job):
         os.utime(path, (60, 60))
-    assert by_age(str(tmp_path), 1000) == {"old": ["j1"], "young": ["j2"]}
-    assert by_age(str(tmp_path), 55) == {"old": [], "young": ["j1", "j2"]}
+    assert by_age(str(tmp_path), 1000) == {"old": ("j1",), "young": ("j2",)}
+    assert by_age(str(tmp_path), 55) == {"old": (), "young": ("j1", "j2")}
 
 
 @pytest.fixture

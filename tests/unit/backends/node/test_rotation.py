@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given, strategies as st
 
-from shunter.backends.node.rotation import Member, Rotation
+from shunter.backends.node import Member, Rotation
 
 QUANTUM_US = 60
 

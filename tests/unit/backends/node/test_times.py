@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from shunter.backends.node.output import LINES_MOST, Times, bound, offset_at, parsed_times
+from shunter.backends.node import LINES_MOST, Times, bound, offset_at, parsed_times
 
 
 def told(folder: Path) -> bytes:

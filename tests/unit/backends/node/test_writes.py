@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.output import PAUSE_S, Writes
+from shunter.backends.node import PAUSE_S, Writes
 
 
 def is_told(writes: Writes) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import CopyPlan, FileLists, ListedEntry
-from shunter.backends.node.host.file_trees import rows_of
+from shunter.backends.node.host import rows_of
 from shunter.errors import BackendError
 from tests.unit.backends.supervised.test_file_lists import N0, N1, N2, entry, lines_of, take, told
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.backends.node.rotation import Timetable
+from shunter.backends.node import Timetable
 from shunter.backends.turn_timetables import timetables
 from shunter.core import LEAST_PART, Tenant, gang_slots, gpus_of
 from shunter.events import JobId, NodeName, Share

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.core import Pool, Server
-from shunter.core.planning import PLACEMENTS, Placement, lowest_bits, pick_gpus, place
+from shunter.core import Pool, Server, lowest_bits
+from shunter.core.planning import PLACEMENTS, Placement, pick_gpus, place
 from shunter.events import Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
 

@@ -7,16 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from shunter.core import Nearness, Pool, Server
-from shunter.core.planning import (
-    Mode,
-    Packing,
-    Topology,
-    at_load,
-    note_load,
-    pick_emptiest,
-    pick_gpus,
-    place,
-)
+from shunter.core.planning import Mode, Packing, Topology, at_load, note_load, pick_gpus, place
 from shunter.core.speeds import level_of
 from shunter.events import Allocation, Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
@@ -199,7 +190,9 @@ def test_splits_are_sought_within_a_rack_first() -> None:
 def test_emptiest_group_is_picked(
     free: int, count: int, max_level: Level | None, expected: int
 ) -> None:
-    assert pick_emptiest(configuration(8, levels=WIRED), free, count, max_level) == expected
+    assert (
+        pick_gpus(configuration(8, levels=WIRED), free, count, max_level, packs=False) == expected
+    )
 
 
 ACROSS = (
@@ -267,9 +260,12 @@ def test_gpus_that_are_all_joined_are_chosen_by_switch() -> None:
     joined = (LevelGroups(Level.nvlink, (0xFF,)), *WIRED)
     for free, count in product(range(1, 256), (1, 2, 3, 4)):
         if free.bit_count() >= count:
-            for pick in (pick_gpus, pick_emptiest):
-                by_switch = pick(configuration(8, levels=WIRED), free, count)
-                assert pick(configuration(8, levels=joined), free, count) == by_switch
+            for packs in (True, False):
+                by_switch = pick_gpus(configuration(8, levels=WIRED), free, count, packs=packs)
+                assert (
+                    pick_gpus(configuration(8, levels=joined), free, count, packs=packs)
+                    == by_switch
+                )
 
 
 def test_pool_is_packed_above_one_load_until_it_is_below_another() -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from shunter.config import load_config, policy_runtime, record_of, recorded_runtime
 from shunter.core import AnyPolicy
-from shunter.core.planning import Mode, RoomMaker, Topology
+from shunter.core.planning import Extended, Mode, RoomMaker, Topology
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies import MakingRoom
-from shunter.policies.gavel import GavelPolicy, TwoLevelPolicy
 
 CONFIG = """\
 [[cluster.nodes]]
@@ -89,10 +88,8 @@ def test_room_for_gangs_is_recorded_and_rebuilt_under_every_order(
 
 
 def _room_of(policy: AnyPolicy) -> RoomMaker | None:
-    if isinstance(policy, RankedPolicy):
-        return policy.room
-    assert isinstance(policy, GavelPolicy | TwoLevelPolicy)
-    return policy.carrying.room
+    assert isinstance(policy, Extended)
+    return policy.extensions.room
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import Limits, TurnSettings
-from shunter.backends.node.rotator import SWITCH_LOOK_US
+from shunter.backends.node import SWITCH_LOOK_US
 from shunter.config import PROBE_LIVE_LEAST_US, load_config, make_config, policy_runtime
 from shunter.daemon import as_wanted, slicing_of
 from shunter.errors import ConfigError

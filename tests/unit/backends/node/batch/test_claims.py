@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.batch import (
+from shunter.backends.node import (
     BEGUN,
     WITHDRAWN,
     add_command,

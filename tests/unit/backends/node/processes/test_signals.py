@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from shunter.backends.node.records import catches
+from shunter.backends.node import catches
 
 WAITS = "; print(flush=True); input()"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.cgroups import (
+from shunter.backends.node import (
     LIMIT,
     QUOTA,
     change_group,

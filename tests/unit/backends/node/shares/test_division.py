@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.cgroups import MOVED, divisible, is_of_session, members
+from shunter.backends.node import MOVED, divisible, is_of_session, members
 
 MEND = "name one"
 

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.backends.node.host import wiring
-from shunter.backends.node.host.wiring import (
+from shunter.backends.node.host import (
     TopologyError,
     WiringReport,
     report_by_hwloc,
     report_in,
-    wiring_of,
+    wiring,
 )
-from tests.unit.backends.node.wiring.test_sources import Machine, readings, says
+from tests.unit.backends.node.wiring.test_sources import Machine, readings, says, wiring_of
 from tests.unit.backends.node.wiring.topologies import BUSES, Topology
 
 TEXT = Topology().text()
