@@ -61,6 +61,7 @@ from .playback import (
     play as play,
     speed_of as speed_of,
 )
+from .reason_words import REASONS as REASONS
 from .recorded_terms import (
     Rebuild as Rebuild,
     Term as Term,

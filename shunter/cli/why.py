@@ -3,18 +3,26 @@
 The first is asked about now or a past moment, the second simulates a log on from there.
 """
 
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-
 from shunter.cli import output
-from shunter.cli.answers import Url, check_source, connect, job_ids
-from shunter.cli.options import Json, reading
-from shunter.cli.units import duration, durations_apart, number, percent
+from shunter.cli.answers import Url
+from shunter.cli.answers import check_source
+from shunter.cli.answers import connect
+from shunter.cli.answers import job_ids
+from shunter.cli.options import Json
+from shunter.cli.options import reading
+from shunter.cli.units import duration
+from shunter.cli.units import durations_apart
+from shunter.cli.units import number
+from shunter.cli.units import percent
 from shunter.counting import counted
-from shunter.errors import UnreachableError, UsageError
+from shunter.errors import UnreachableError
+from shunter.errors import UsageError
+from typing import Annotated
+from typing import Any
+from typing import TYPE_CHECKING
+import os
+import typer
 
 if TYPE_CHECKING:
     from shunter.ask.forks import Numbers
@@ -263,14 +271,11 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     rows += [
         ("table", each["words"]) for each in document.get("corrections", ())[-CORRECTIONS_NAMED:]
     ]
-    if document.get("contract"):
-        rows.append(("contract", document["contract"]["words"]))
-    if document.get("priority"):
-        rows.append(("priority", document["priority"]["words"]))
-    if document.get("size"):
-        rows.append(("size", document["size"]["words"]))
-    if document.get("turns"):
-        rows.append(("turns", document["turns"]["words"]))
+    rows += [
+        (name, document[name]["words"])
+        for name in ("contract", "priority", "size", "turns")
+        if document.get(name)
+    ]
     rows += [("trial", each["words"]) for each in document.get("trials", ())[-TRIALS_NAMED:]]
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""

@@ -4,30 +4,44 @@ A question is a line such as `why las-tuned j9 --at e120`, `queue fifo e88`, `hi
 `diff fifo drf`.
 """
 
-import asyncio
-import json
-import lzma
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
-
-from typer.testing import CliRunner
-
 from shunter.api import queue_document
-from shunter.ask import Verifier, clock, history_of
+from shunter.ask import Verifier
+from shunter.ask import clock
+from shunter.ask import history_of
 from shunter.ask.why import document
 from shunter.cli import app
 from shunter.core.ranking import Ranking
-from shunter.events import Event, JobSubmitted, Reason
-from shunter.events.log import import_jsonl, open_log, read_log
-from shunter.run import rebuild, setup
+from shunter.events import Event
+from shunter.events import JobSubmitted
+from shunter.events import Reason
+from shunter.events.log import import_jsonl
+from shunter.events.log import open_log
+from shunter.events.log import read_log
+from shunter.run import rebuild
+from shunter.run import setup
 from tests.replay.eventful_run import eventful
-from tests.replay.golden_runs import SOLVED, SOLVED_FOLDER
-from tests.replay.recording import Recorded, asked
-from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated
-from tests.replay.truth.scenes import SCENES, Scene
+from tests.replay.golden_runs import SOLVED
+from tests.replay.golden_runs import SOLVED_FOLDER
+from tests.replay.recording import Recorded
+from tests.replay.recording import asked
+from tests.replay.truth.mixed_runs import RUNS
+from tests.replay.truth.mixed_runs import policy_of
+from tests.replay.truth.mixed_runs import simulated
+from tests.replay.truth.scenes import SCENES
+from tests.replay.truth.scenes import Scene
+from typer.testing import CliRunner
+from typing import Any
+import asyncio
+import json
+import lzma
+import shutil
+
 
 ANSWERS = Path(__file__).with_name("answers.jsonl.xz")
 DIGESTS = Path(__file__).with_name("digests.txt")
@@ -44,19 +58,24 @@ EXIT_CODES = (0, 2, 6)
 
 
 class Logs:
-    """The logs of the frozen runs in a folder, each made when it is first asked about."""
+    """The logs of the frozen runs in a folder, each made when it is first asked about.
 
-    def __init__(self, folder: Path) -> None:
+    `made` returns the address of a log that somebody has simulated already, which is copied.
+    """
+
+    def __init__(self, folder: Path, made: Callable[[str], str] | None = None) -> None:
         self.folder = folder
+        self.made = made
 
     def of(self, run: str) -> str:
         """Return the address of the log of a run."""
         path, kept = self.folder / f"{run}.db", SOLVED_FOLDER / f"{run}.jsonl"
         if not path.exists() and run in SOLVED:
             asyncio.run(_import(kept.read_bytes().splitlines(keepends=True), str(path)))
+        elif not path.exists() and self.made is not None:
+            shutil.copy(self.made(run), path)
         elif not path.exists():
-            with patch.object(setup, "__version__", "frozen"):
-                simulated(run, self.folder)
+            simulated(run, self.folder)
         return str(path)
 
     def recorded(self, run: str) -> Recorded:

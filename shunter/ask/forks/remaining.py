@@ -2,30 +2,39 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from math import exp, fsum, isqrt, log
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from math import exp
+from math import fsum
+from math import isqrt
+from math import log
+from shunter.ask.costs import NOT_SLOWED
+from shunter.ask.costs import Slowed
+from shunter.ask.log_reading import Follower
+from shunter.ask.log_reading import LogFold
+from shunter.backends.simulated import TotalWork
+from shunter.core import FoldResult
+from shunter.core import Job
+from shunter.core import RandomStream
+from shunter.core import State
+from shunter.core import remaining_us
+from shunter.events import Event
+from shunter.events import JOB_ENDS
+from shunter.events import JobCancelled
+from shunter.events import JobFailed
+from shunter.events import JobFinished
+from shunter.events import JobId
+from shunter.events import JobRejected
+from shunter.events import JobSpec
+from shunter.events import JobSubmitted
+from shunter.events import Outcome as JobOutcome
+from shunter.events import UserName
+from shunter.events import end_us_of
+from shunter.events.log import LogReader
 from typing import NamedTuple
 
-from shunter.ask.costs import NOT_SLOWED, Slowed
-from shunter.ask.log_reading import Follower, LogFold
-from shunter.backends.simulated import TotalWork
-from shunter.core import FoldResult, Job, RandomStream, State, remaining_us
-from shunter.events import (
-    JOB_ENDS,
-    Event,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobId,
-    JobRejected,
-    JobSpec,
-    JobSubmitted,
-    Outcome as JobOutcome,
-    UserName,
-    end_us_of,
-)
-from shunter.events.log import LogReader
 
 # Unknown work. A job that reports steps and mini-batches has what is left by them. Of any other the
 # work is drawn among jobs that did more: of the same user, model and gang size, then user and gang
@@ -298,7 +307,7 @@ class History(Follower):
         for job in state.jobs.values():
             done_us = job.done_us(now_us)
             if done_us:
-                work = _worked(job, done_us, is_whole=False)
+                work = worked_by(job, done_us, is_whole=False)
                 found.append(self._at_full_speed(work, job.job_id, now_us))
         if not start_us:
             return found
@@ -319,7 +328,7 @@ class History(Follower):
             is_whole = (
                 isinstance(event, JobFinished | JobFailed) and job.outcome is not JobOutcome.timeout
             )
-            work = _worked(job, job.work_us, is_whole=is_whole)
+            work = worked_by(job, job.work_us, is_whole=is_whole)
             self.worked.append((event.at_us, job.job_id, work))
 
 
@@ -337,7 +346,8 @@ async def read_history(reader: LogReader, events_most: int = EVENTS_MOST) -> His
     return history
 
 
-def _worked(job: Job, work_us: int, *, is_whole: bool) -> Worked:
+def worked_by(job: Job, work_us: int, *, is_whole: bool = True) -> Worked:
+    """Return what a job has worked in all; not `is_whole`: it had more to do."""
     spec = job.spec
     return Worked(
         spec.user, spec.gpus, work_us, spec.model, is_whole, job.attempt, spec.time_limit_us
