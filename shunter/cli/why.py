@@ -3,26 +3,18 @@
 The first is asked about now or a past moment, the second simulates a log on from there.
 """
 
-from dataclasses import dataclass
-from shunter.cli import output
-from shunter.cli.answers import Url
-from shunter.cli.answers import check_source
-from shunter.cli.answers import connect
-from shunter.cli.answers import job_ids
-from shunter.cli.options import Json
-from shunter.cli.options import reading
-from shunter.cli.units import duration
-from shunter.cli.units import durations_apart
-from shunter.cli.units import number
-from shunter.cli.units import percent
-from shunter.counting import counted
-from shunter.errors import UnreachableError
-from shunter.errors import UsageError
-from typing import Annotated
-from typing import Any
-from typing import TYPE_CHECKING
 import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from shunter.cli import output
+from shunter.cli.answers import Url, check_source, connect, job_ids
+from shunter.cli.options import Json, reading
+from shunter.cli.units import duration, durations_apart, number, percent
+from shunter.counting import counted
+from shunter.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.ask.forks import Numbers

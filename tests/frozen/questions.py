@@ -4,44 +4,30 @@ A question is a line such as `why las-tuned j9 --at e120`, `queue fifo e88`, `hi
 `diff fifo drf`.
 """
 
-from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from pathlib import Path
-from shunter.api import queue_document
-from shunter.ask import Verifier
-from shunter.ask import clock
-from shunter.ask import history_of
-from shunter.ask.why import document
-from shunter.cli import app
-from shunter.core.ranking import Ranking
-from shunter.events import Event
-from shunter.events import JobSubmitted
-from shunter.events import Reason
-from shunter.events.log import import_jsonl
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from shunter.run import rebuild
-from shunter.run import setup
-from tests.replay.eventful_run import eventful
-from tests.replay.golden_runs import SOLVED
-from tests.replay.golden_runs import SOLVED_FOLDER
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.truth.mixed_runs import RUNS
-from tests.replay.truth.mixed_runs import policy_of
-from tests.replay.truth.mixed_runs import simulated
-from tests.replay.truth.scenes import SCENES
-from tests.replay.truth.scenes import Scene
-from typer.testing import CliRunner
-from typing import Any
 import asyncio
 import json
 import lzma
 import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from typer.testing import CliRunner
+
+from shunter.api import queue_document
+from shunter.ask import Verifier, clock, history_of
+from shunter.ask.why import document
+from shunter.cli import app
+from shunter.core.ranking import Ranking
+from shunter.events import Event, JobSubmitted, Reason
+from shunter.events.log import import_jsonl, open_log, read_log
+from shunter.run import rebuild
+from tests.replay.eventful_run import eventful
+from tests.replay.golden_runs import SOLVED, SOLVED_FOLDER
+from tests.replay.recording import Recorded, asked
+from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated
+from tests.replay.truth.scenes import SCENES, Scene
 
 ANSWERS = Path(__file__).with_name("answers.jsonl.xz")
 DIGESTS = Path(__file__).with_name("digests.txt")

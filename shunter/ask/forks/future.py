@@ -5,79 +5,71 @@ declares that, else its time at base speed until it ended. Of a job that was sto
 nobody knows the rest. The log is folded meanwhile, for the jobs' stories.
 """
 
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.attempts import Observed
-from shunter.ask.attempts import observe_log
-from shunter.ask.costs import Fitted
-from shunter.ask.costs import Launch
-from shunter.ask.costs import Slowed
-from shunter.ask.costs import fit_costs
-from shunter.ask.costs import slowed_in
-from shunter.ask.costs import slowed_us
-from shunter.ask.costs import work_us
-from shunter.ask.forks.remaining import Worked
-from shunter.ask.forks.remaining import worked_by
-from shunter.backends.simulated import EXIT_CODES
-from shunter.backends.simulated import NodeChange
-from shunter.backends.simulated import TotalWork
+from dataclasses import dataclass, field, replace
+
+from shunter.ask.attempts import Observed, observe_log
+from shunter.ask.costs import Fitted, Launch, Slowed, fit_costs, slowed_in, slowed_us, work_us
+from shunter.ask.forks.remaining import Worked, worked_by
+from shunter.backends.simulated import EXIT_CODES, NodeChange, TotalWork
 from shunter.config import CostsSection
-from shunter.core import CancelJob
-from shunter.core import ChangePriority
-from shunter.core import DiscardCheckpoint
-from shunter.core import DrainNode
-from shunter.core import HoldJob
-from shunter.core import Input
-from shunter.core import Job
-from shunter.core import JobLedger
-from shunter.core import NO_GUARDS
-from shunter.core import NO_RESULT
-from shunter.core import ReleaseJob
-from shunter.core import ResizeJob
-from shunter.core import RestoreNode
-from shunter.core import State
-from shunter.core import SuspendJob
-from shunter.core import View
-from shunter.core import merged
+from shunter.core import (
+    NO_GUARDS,
+    NO_RESULT,
+    CancelJob,
+    ChangePriority,
+    DiscardCheckpoint,
+    DrainNode,
+    HoldJob,
+    Input,
+    Job,
+    JobLedger,
+    ReleaseJob,
+    ResizeJob,
+    RestoreNode,
+    State,
+    SuspendJob,
+    View,
+    merged,
+)
 from shunter.core.fold import RULES
-from shunter.events import AllocationChanged
-from shunter.events import AttemptEnded
-from shunter.events import AttemptSetAside
-from shunter.events import CheckpointDiscarded
-from shunter.events import ConfigChanged
-from shunter.events import Event
-from shunter.events import FactClass
-from shunter.events import GpuQuarantined
-from shunter.events import GpuRestored
-from shunter.events import GpusTaken
-from shunter.events import HELD
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelRequested
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobPriorityChanged
-from shunter.events import JobRejected
-from shunter.events import JobReleased
-from shunter.events import JobResized
-from shunter.events import JobStopped
-from shunter.events import JobSubmitted
-from shunter.events import NodeAdded
-from shunter.events import NodeDrained
-from shunter.events import NodeLost
-from shunter.events import NodeReachable
-from shunter.events import NodeRemoved
-from shunter.events import NodeRestored
-from shunter.events import NodeUnreachable
-from shunter.events import Outcome
-from shunter.events import QuotaChanged
-from shunter.events import class_of
+from shunter.events import (
+    HELD,
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptSetAside,
+    CheckpointDiscarded,
+    ConfigChanged,
+    Event,
+    FactClass,
+    GpuQuarantined,
+    GpuRestored,
+    GpusTaken,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobHeld,
+    JobId,
+    JobPriorityChanged,
+    JobRejected,
+    JobReleased,
+    JobResized,
+    JobStopped,
+    JobSubmitted,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    Outcome,
+    QuotaChanged,
+    class_of,
+)
 from shunter.events.log import LogReader
 from shunter.gc_control import collector_off
 from shunter.run import WorldParts
-
 
 _NOT_REPLAYED = (
     *(NodeAdded, NodeRemoved, QuotaChanged, ConfigChanged),

@@ -2,39 +2,30 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from math import exp
-from math import fsum
-from math import isqrt
-from math import log
-from shunter.ask.costs import NOT_SLOWED
-from shunter.ask.costs import Slowed
-from shunter.ask.log_reading import Follower
-from shunter.ask.log_reading import LogFold
-from shunter.backends.simulated import TotalWork
-from shunter.core import FoldResult
-from shunter.core import Job
-from shunter.core import RandomStream
-from shunter.core import State
-from shunter.core import remaining_us
-from shunter.events import Event
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobId
-from shunter.events import JobRejected
-from shunter.events import JobSpec
-from shunter.events import JobSubmitted
-from shunter.events import Outcome as JobOutcome
-from shunter.events import UserName
-from shunter.events import end_us_of
-from shunter.events.log import LogReader
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import exp, fsum, isqrt, log
 from typing import NamedTuple
 
+from shunter.ask.costs import NOT_SLOWED, Slowed
+from shunter.ask.log_reading import Follower, LogFold
+from shunter.backends.simulated import TotalWork
+from shunter.core import FoldResult, Job, RandomStream, State, remaining_us
+from shunter.events import (
+    JOB_ENDS,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobId,
+    JobRejected,
+    JobSpec,
+    JobSubmitted,
+    Outcome as JobOutcome,
+    UserName,
+    end_us_of,
+)
+from shunter.events.log import LogReader
 
 # Unknown work. A job that reports steps and mini-batches has what is left by them. Of any other the
 # work is drawn among jobs that did more: of the same user, model and gang size, then user and gang
