@@ -186,8 +186,8 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
 
 
 def _rebuild(started: "SchedulerStarted") -> "tuple[AnyPolicy, RoundRules]":
-    """Return the policy of a log; what it takes is loaded once it is known that it is asked."""
-    from shunter.run import rebuild
+    """Return the policy of a log and its rules."""
+    from shunter.run import rebuild  # not before it is known that there is such a job
 
     return rebuild(started)
 
