@@ -155,7 +155,8 @@ REASONS: dict[str, ReasonWords] = {
         "Its newest checkpoint lies on a server that does not answer. The detail names the "
         "server. It waits until that server answers or is lost, or until its owner gives the "
         "checkpoint up (`shunter admin discard-checkpoint`). Only where servers share no folder "
-        "for checkpoints; recorded with the job itself (`JobHeld` by `checkpoint`), not by a round.",
+        "for checkpoints; recorded with the job itself (`JobHeld` by `checkpoint`), not by a "
+        "round.",
     ),
     "checkpoint_stays": ReasonWords(
         "its checkpoint is too large to be copied, and its server has no room",
