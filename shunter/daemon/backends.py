@@ -20,7 +20,7 @@ from shunter.backends.live import (
     Stamped,
     TurnSettings,
 )
-from shunter.backends.node import Found, get, hold, make_folder, put
+from shunter.backends.node import Known, get, hold, make_folder, put
 from shunter.config import (
     BackendSection,
     ClusterSection,
@@ -64,7 +64,7 @@ class LiveBackend(Backend, Protocol):
 
     async def inventory(
         self, wanted: Collection[tuple[JobId, int]] | None = None
-    ) -> Sequence[Found]:
+    ) -> Sequence[Known]:
         """Return what is known of attempts: their jobs, numbers, states and records.
 
         Of all, or (where that is enough) of those wanted and of all others that still run.
@@ -166,7 +166,7 @@ def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
     visible = {} if config.backend.kind == "slurm" else config.cluster.visible()
     settings = replace(
         settings,
-        is_sized=config.policy.sizing is not None,
+        is_limited=config.policy.sizing is not None,
         slicing=slicing_of(loaded),
         visible=visible,
     )

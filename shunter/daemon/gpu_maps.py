@@ -13,16 +13,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-from shunter.backends.live import (
-    GpuWiring,
-    NodeAgent,
-    Socket,
-    Wiring,
-    ask_wirings,
-    set_sockets,
-    wiring_in,
-)
-from shunter.backends.node import WrongMessageError
+from shunter.backends.live import NodeAgent, Socket, ask_wirings, set_sockets
+from shunter.backends.node import GpuWiring, Wiring, WrongMessageError
 from shunter.config import (
     ClusterSection,
     CpuGroups,
@@ -105,7 +97,7 @@ def found_map_of(inventory: Mapping[str, Any], names: Sequence[str] | None = Non
         names: of its GPUs in order, as indices or UUIDs; None: all that are there.
     """
     try:
-        wiring = wiring_in(inventory["wiring"])
+        wiring = Wiring.decoded(inventory["wiring"])
     except WrongMessageError as error:
         return FoundMap(cause=f"what it tells cannot be read: {error}")
     every = [str(gpu.index) for gpu in wiring.gpus]

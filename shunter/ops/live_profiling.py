@@ -411,7 +411,7 @@ class ThisServer:
             grace_s=_GRACE_S,
             sample_s=_SAMPLE_S,
             patrol_s=_LOOK_S,
-            is_sized=True,
+            is_limited=True,
             downsamples=False,
             is_bound=True,  # or it would run on after a kill -9
         )
@@ -492,7 +492,7 @@ def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServ
         grace_s=_GRACE_S,
         sample_s=_SAMPLE_S,
         patrol_s=_LOOK_S,
-        is_sized=True,
+        is_limited=True,
         downsamples=False,
         is_bound=True,  # or it would run on after a kill -9
     )

@@ -66,7 +66,7 @@ class LocalKind:
                 nodes,
                 1,
                 grace_s=0.3,
-                is_sized=True,
+                is_limited=True,
                 slicing=TurnSettings(quantum_us=2 * TICK_US),
             )
             async with LocalBackend(settings) as backend:

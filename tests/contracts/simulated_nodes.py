@@ -15,7 +15,7 @@ from tests.doubles.simulated_nodes import (
 )
 
 TICK_US = 200_000
-LIMITS = Limits(grace_s=0.3, is_sized=True, slicing=TurnSettings(quantum_us=2 * TICK_US))
+LIMITS = Limits(grace_s=0.3, is_limited=True, slicing=TurnSettings(quantum_us=2 * TICK_US))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class PilotKind:
                 # As the local backend, so that the same ticks do.
                 slicing = TurnSettings(quantum_us=2 * TICK_US)
                 async with bench.opened(
-                    nodes=used, grace_s=0.3, patrol_s=1.0, is_sized=True, slicing=slicing
+                    nodes=used, grace_s=0.3, patrol_s=1.0, is_limited=True, slicing=slicing
                 ) as backend:
                     await holds(backend, *servers)
                     yield SlurmStage(backend, backend.now_us(), named)

@@ -61,7 +61,7 @@ class SshKind:
                 root=root,
                 grace_s=0.3,
                 patrol_s=1.0,
-                is_sized=True,
+                is_limited=True,
                 slicing=TurnSettings(quantum_us=2 * TICK_US),
             )
             async with SshBackend(settings) as backend:

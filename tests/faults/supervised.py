@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shunter.backends.node import Records, attempts, command, processes
+from shunter.backends.node import Known, attempts, command, processes
 from tests.live.ssh.farm import parent_of
 
 PATIENCE_S = 60.0
@@ -116,10 +116,10 @@ class Machine:
         return path.read_text()
 
 
-def pid_of(known: Records) -> int:
+def pid_of(known: Known) -> int:
     """Return the process of the supervisor of an attempt that has started."""
-    assert known["started"] is not None
-    return known["started"]["pid"]
+    assert known.started is not None
+    return known.started.pid
 
 
 def wait_for(look: Callable[[], Any], what: str, told: Callable[[], str] = str) -> Any:

@@ -97,7 +97,7 @@ def test_job_that_saves_on_a_full_disk_goes_on_to_its_end(machine: Machine) -> N
     with steps.open("r+b") as file:
         file.seek(8)
         file.write(b"off")
-    assert machine.status()["codes"] == [0], "room was kept for this"
+    assert machine.status()["codes"] == (0,), "room was kept for this"
     assert not (machine.folder() / "reserve").exists()
 
 
@@ -114,7 +114,7 @@ def test_job_that_cannot_save_on_a_full_disk_says_so_and_trains_on(machine: Mach
     ballast.unlink()
     assert is_alive(pid)
     machine.sends("terminate")
-    assert machine.status()["codes"] == [143], "it trained on until it was told to end"
+    assert machine.status()["codes"] == (143,), "it trained on until it was told to end"
 
 
 def test_supervisor_outlives_a_disk_without_room_for_one_more_file(machine: Machine) -> None:
@@ -136,14 +136,14 @@ def test_end_is_written_late_where_the_room_for_it_was_taken_too(machine: Machin
     wait_for(lambda: not ranks_of(machine), "the end of its rank")
     assert machine.state() == "running", "its supervisor waits for room"
     ballast.unlink()
-    assert machine.status()["codes"] == [143]
+    assert machine.status()["codes"] == (143,)
 
 
 def test_job_that_fills_the_disk_and_is_killed_is_seen_to_end(machine: Machine) -> None:
     machine.starts(machine.order(FILLS))
     wait_for(lambda: os.statvfs(machine.root).f_bavail == 0, "a full disk")
     machine.sends("fence")
-    assert machine.status()["codes"] == [137]
+    assert machine.status()["codes"] == (137,)
 
 
 def test_request_that_found_no_room_is_shown_once_there_is_some(machine: Machine) -> None:
@@ -170,7 +170,7 @@ def test_launch_with_room_for_some_files_runs_or_can_be_tried_again(
         path.unlink()
     assert answer["answer"] in ("started", "failed")
     if answer["answer"] == "started":
-        assert machine.status()["codes"] == [0]
+        assert machine.status()["codes"] == (0,)
     else:
         assert "No space left" in answer["cause"]
 

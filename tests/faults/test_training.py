@@ -54,14 +54,14 @@ def test_job_leaves_when_asked_and_goes_on_where_it_was(machine: Machine, ranks:
         machine.said("five", rank=rank)
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
-    assert (status["codes"], status["suspended"]) == ([channel.EXIT_SUSPENDED] * ranks, True)
+    assert (status["codes"], status["suspended"]) == ((channel.EXIT_SUSPENDED,) * ranks, True)
     noted = read_journal(str(machine.folder()))["notes"]
     assert [note["what"] for note in noted] == ["training", "requested", "acknowledged", "saved"]
     step = noted[-1]["step"]
     assert step is not None
     assert step > 5
     machine.starts(order(machine, step + 3, attempt=2, ranks=ranks))
-    assert machine.status(2)["codes"] == [0] * ranks
+    assert machine.status(2)["codes"] == (0,) * ranks
     for rank in range(ranks):
         assert machine.said("done", 2, rank).split() == ["from", str(step), "done", str(step + 3)]
 
@@ -78,7 +78,7 @@ def test_job_that_cannot_save_is_asked_in_stronger_modes(machine: Machine) -> No
     folder.write_text("in the way")
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
-    assert status["codes"] != [channel.EXIT_SUSPENDED]
+    assert status["codes"] != (channel.EXIT_SUSPENDED,)
     noted = [note["what"] for note in read_journal(str(machine.folder()))["notes"]]
     assert "saved" not in noted
     assert "escalated" in noted

@@ -7,30 +7,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import anyio
-import msgspec
 
-from shunter.backends.live.messages import Inventory, Known, Read, SetAside, State
-from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.node_agent import NodeAgent, ask_all
 from shunter.backends.live.transport import UnreachedError, run_verb
-from shunter.backends.node import (
-    COUNT_MOST,
-    Ages,
-    Found,
-    Removed,
-    Shape,
-    a_list,
-    a_record,
-    a_text,
-    a_whole,
-)
+from shunter.backends.node import Inventory, Known, Read, SetAside, Shape, State
+from shunter.backends.node.host import Ages, Removed
 from shunter.core import Resume
 from shunter.errors import BackendError
 from shunter.events import JobId, NodeName
 
 T = TypeVar("T")
-_NAMES = a_list(a_text(256), COUNT_MOST)
-_AGES: Shape[Ages] = a_record({"old": _NAMES, "young": _NAMES})
-_REMOVED: Shape[Removed] = a_record({"removed": a_whole(), "error": a_text(COUNT_MOST)})
 IsWatched = Callable[[JobId, int, NodeName], bool]
 ALIVE = ("starting", "running", "lost")  # what is lost may have left processes behind
 STRAYS_S = 0.1
@@ -144,9 +130,9 @@ class AttemptLocations:
             BackendError: a host does not answer any more, or cannot say what it has.
         """
         old, young = set[str](), set[str]()
-        for found in await self._run_verb("ages", {"keep_s": keep_s}, _AGES):
-            old.update(found["old"])
-            young.update(found["young"])
+        for found in await self._run_verb("ages", {"keep_s": keep_s}, Ages.decoded):
+            old.update(found.old)
+            young.update(found.young)
         return [JobId(job) for job in sorted(old - young)]
 
     async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
@@ -155,8 +141,8 @@ class AttemptLocations:
         Raises:
             BackendError: a host does not answer any more, or cannot remove something.
         """
-        answers = await self._run_verb("prune", {"jobs": jobs}, _REMOVED)
-        told = [answer["error"] for answer in answers if answer["error"]]
+        answers = await self._run_verb("prune", {"jobs": jobs}, Removed.decoded)
+        told = [answer.error for answer in answers if answer.error]
         if told:
             raise BackendError(told[0], retryable=True)
 
@@ -199,7 +185,7 @@ class AttemptLocations:
                 await agent.ask(SetAside(job=each.job, attempt=each.attempt, is_stray=True))
             await anyio.sleep(STRAYS_S)
 
-    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Found]:
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Known]:
         """Return what all hosts that answer know, one record an attempt."""
         found: dict[tuple[str, int], dict[NodeName, Known]] = {}
         keys = None if wanted is None else list(wanted)
@@ -226,38 +212,19 @@ class AttemptLocations:
         self, job: JobId | None = None, wanted: list[tuple[JobId, int]] | None = None
     ) -> dict[NodeName, list[Known] | UnreachedError]:
         """Ask all hosts that answer, at once; return what each tells, if it does."""
+        asked = Inventory(job=job, wanted=None if wanted is None else tuple(wanted))
+        up = [agent for agent in self._agents.values() if agent.is_up]
         told: dict[NodeName, list[Known] | UnreachedError] = {}
-        failed: list[BackendError] = []
+        for name, answer in (await ask_all(dict.fromkeys(up, asked))).items():
+            if isinstance(answer, BackendError) and not isinstance(answer, UnreachedError):
+                raise answer
+            told[name] = answer if isinstance(answer, UnreachedError) else [*answer.attempts]
+        return told
 
-        async def ask(agent: NodeAgent) -> None:
-            try:
-                asked = None if wanted is None else tuple(wanted)
-                answer = await agent.ask(Inventory(job=job, wanted=asked))
-                told[agent.name] = list(answer.attempts)
-            except UnreachedError as error:
-                told[agent.name] = error
-            except BackendError as error:
-                failed.append(error)
-
-        async with anyio.create_task_group() as tasks:
-            for agent in self._agents.values():
-                if agent.is_up:
-                    tasks.start_soon(ask, agent)
-        if failed:
-            raise failed[0]
-        return {name: told[name] for name in self._agents if name in told}
-
-    def _joined(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> Found:
+    def _joined(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> Known:
         """Return what the hosts of an attempt know, with the records of the first."""
         first = next(iter(parts.values()))
-        return {
-            "job": job_id,
-            "attempt": attempt,
-            "state": self._state(job_id, attempt, parts),
-            "folder": first.folder,
-            "started": msgspec.to_builtins(first.started),
-            "status": msgspec.to_builtins(first.status),
-        }
+        return first.replaced(state=self._state(job_id, attempt, parts))
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> State:
         names = self.agents_of(self.of(job_id, attempt)) or tuple(parts)

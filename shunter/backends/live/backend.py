@@ -15,29 +15,28 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from shunter.backends.live import messages
 from shunter.backends.live.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.live.checkpoint_lists import StaysError
 from shunter.backends.live.checkpoint_transfer import CheckpointTransfer
 from shunter.backends.live.gang import LOST, Gang, Part, deliver, end_unbelieved, told_of
 from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.launching import DrainingError, Launches, OrderQueue, Reachability
-from shunter.backends.live.messages import (
+from shunter.backends.live.node_agent import NodeAgent, ask_all
+from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
+from shunter.backends.live.samples import SampleCollector
+from shunter.backends.live.settings import Limits, Owner, Socket
+from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
+from shunter.backends.live.watch import Watch
+from shunter.backends.node import (
     GpuReading,
     Known,
     Sample,
     Shares,
     Switch,
     Wiring,
-    wiring_in,
+    failpoint,
+    messages,
 )
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
-from shunter.backends.live.samples import SampleCollector
-from shunter.backends.live.settings import Limits, Owner, Socket
-from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
-from shunter.backends.live.watch import Watch
-from shunter.backends.node import Found, failpoint
 from shunter.backends.turn_timetables import timetables
 from shunter.core import (
     Effect,
@@ -237,28 +236,23 @@ class LiveGangs(Mapping[JobId, Gang]):
         keys = (*stops, *continues)
         there = {key: gang for key in keys if (gang := self.attempt(*key)) is not None}
         stands: dict[Key, dict[NodeName, str]] = {key: {} for key in keys}
-        errors: list[BackendError] = []
-
-        async def ask(name: NodeName) -> None:
+        questions: dict[NodeAgent, Switch] = {}
+        for name in sorted({name for gang in there.values() for name in gang.parts}):
             here = [key for key, gang in there.items() if name in gang.parts]
-            question = Switch(
+            for key in here:
+                stands[key][name] = UNKNOWN  # it may have been done all the same
+            questions[self._agents[name]] = Switch(
                 stops=tuple(key for key in stops if key in here),
                 continues=tuple(key for key in continues if key in here),
             )
-            told = dict.fromkeys(here, UNKNOWN)
-            try:
-                answer = await self._agents[name].ask(question)
-                told |= {(JobId(each.job), each.attempt): each.stance for each in answer.stands}
-            except UnreachedError:
-                pass  # it may have been done all the same
-            except BackendError as error:
-                errors.append(error)
-            for key in here:
-                stands[key][name] = told[key]
-
-        async with anyio.create_task_group() as tasks:
-            for name in sorted({name for gang in there.values() for name in gang.parts}):
-                tasks.start_soon(ask, name)
+        errors = list[BackendError]()
+        for name, answer in (await ask_all(questions)).items():
+            if isinstance(answer, BackendError):
+                errors += [] if isinstance(answer, UnreachedError) else [answer]
+                continue
+            for each in answer.stands:
+                if name in (of_job := stands.get((JobId(each.job), each.attempt), {})):
+                    of_job[name] = each.stance
         for key, gang in there.items():
             gang.note_switch("stop" if key in stops else "continue", stands[key])
         self._retime()
@@ -323,7 +317,7 @@ class SupervisedBackend:
         self, limits: Limits, owner: Owner, transports: Sequence[Transport], start_us: int = 0
     ) -> None:
         self._owner = owner
-        self._is_sized = limits.is_sized
+        self._is_limited = limits.is_limited
         self._inbox = Inbox(start_us)
         self.agents = {each.name: NodeAgent(each, limits, owner, self) for each in transports}
         self._agent_of = {server.name: each.name for each in transports for server in each.servers}
@@ -428,7 +422,7 @@ class SupervisedBackend:
         """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
 
-    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Found]:
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Known]:
         """Return the records of all attempts, or some and all that run, gangs as one.
 
         An attempt of which an agent knows that does not answer counts as running.
@@ -619,7 +613,7 @@ class SupervisedBackend:
             return
         self._locations.note(job_id, attempt, nodes)
         watch = Watch(job_id, attempt, self._moved_from.pop(job_id, ()), planned=effect.allocation)
-        port = next(iter(orders.values())).port
+        port = next(iter(orders.values())).port or 0
         parts = {name: Part.starting(own) for name, own in orders.items()}
         gang = Gang(watch, parts, nodes, port=port, given=effect.allocation)
         gang.shares, gang.weight = self._held_to(effect.allocation), effect.spec.weight
@@ -652,7 +646,7 @@ class SupervisedBackend:
 
     def _held_to(self, allocation: Allocation) -> dict[NodeName, Shares]:
         """Return what an attempt is to be held to under each agent, where jobs are sized."""
-        if not self._is_sized:
+        if not self._is_limited:
             return {}
         named = {share.node: self._agent_of.get(share.node) for share in allocation.shares}
         agents = {node: self.agents[name].transport for node, name in named.items() if name}
@@ -706,7 +700,9 @@ async def ask_wirings(agents: Mapping[NodeName, NodeAgent]) -> dict[NodeName, Wi
         try:
             async with agent.programs() as link:
                 words = ["wiring", agent.transport.folder]
-                told = await run_verb(link, agent.name, words, limit_s=WIRING_S, shape=wiring_in)
+                told = await run_verb(
+                    link, agent.name, words, limit_s=WIRING_S, shape=Wiring.decoded
+                )
         except BackendError as error:
             told = Wiring(cause=str(error))
         found.update(dict.fromkeys(names, told))

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from shunter.backends.live.messages import ERROR_CHARACTERS
-from shunter.backends.node import Kind, cleaned
+from shunter.backends.node import ERROR_CHARACTERS, cleaned
 from shunter.backends.node.host import (
     ENTRIES_MAX,
     MODE_BITS,
     PATH_BYTES_MAX,
+    Kind,
     ListBound,
     TooMuchError,
     rows_of,

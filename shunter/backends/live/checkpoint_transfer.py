@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -305,12 +306,10 @@ class CheckpointTransfer:
     """Brings checkpoints to where a job runs next."""
 
     def __init__(self, limits: Limits, owner: Owner, agents: Mapping[NodeName, NodeAgent]) -> None:
-        self._limits = limits
-        self._owner = owner
-        self._agents = agents
+        self.limits, self.owner, self.agents = limits, owner, agents
         # One thread for all lists: several would keep the event loop from its turns.
-        self._thread = anyio.CapacityLimiter(1)
-        self._large: dict[NodeName, anyio.Semaphore] = {}
+        self.thread = anyio.CapacityLimiter(1)
+        self.large: dict[NodeName, anyio.Semaphore] = {}
 
     async def bring(
         self,
@@ -333,153 +332,133 @@ class CheckpointTransfer:
             BackendError: they cannot be brought there now, or a host that may have the newest does
                 not answer.
         """
-        if self._limits.checkpoints:
+        if self.limits.checkpoints:
             return
         for nodes in sources:
             if nodes == targets and len(nodes) == 1:
                 return  # a gang's hosts have the files of their own rank only, each of them
             for node in nodes:
-                if not self._agents[node].is_up:  # an older one would shadow it for ever
-                    raise UnreachedError(self._agents[node].cause)
+                if not self.agents[node].is_up:  # an older one would shadow it for ever
+                    raise UnreachedError(self.agents[node].cause)
             try:
                 with closing(FileLists()) as lists:
-                    if await self._bring_of(lists, job_id, attempt, user, nodes, targets):
+                    if await _Copy(self, lists, job_id, attempt, user).bring(nodes, targets):
                         return
             except sqlite3.Error as error:
                 where = "a temporary file of this machine (in SQLITE_TMPDIR, TMPDIR or /var/tmp)"
                 why = f"the list of its files cannot be kept in {where}: {error}"
                 raise failed(f"the checkpoint of job {job_id} cannot be copied: {why}") from error
 
-    async def _bring_of(
-        self,
-        lists: FileLists,
-        job_id: JobId,
-        attempt: int,
-        user: UserName,
-        nodes: tuple[NodeName, ...],
-        targets: tuple[NodeName, ...],
-    ) -> bool:
-        """Bring what some hosts have; return whether that is anything."""
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The copying of what an attempt of a job has left, for its next one."""
+
+    to: CheckpointTransfer
+    lists: FileLists
+    job_id: JobId
+    attempt: int
+    user: UserName
+
+    async def bring(self, nodes: tuple[NodeName, ...], targets: tuple[NodeName, ...]) -> bool:
+        """Bring what some hosts have to others; return whether that is anything."""
         for node in nodes:
-            await self._add_list(lists, job_id, user, node, is_alone=len(nodes) == 1)
-        if not await self._worked(lists.join, is_long=lists.is_large):
+            await self._add_list(node, is_alone=len(nodes) == 1)
+        if not await self._worked(self.lists.join):
             return False
         for target in targets:
-            await self._bring(lists, job_id, attempt, user, target)
+            await self._bring(target)
         return True
 
-    async def _add_list(
-        self, lists: FileLists, job_id: JobId, user: UserName, node: NodeName, *, is_alone: bool
-    ) -> None:
+    async def _add_list(self, node: NodeName, *, is_alone: bool) -> None:
         """Add what a host lists to what others have listed.
 
         Raises:
             StaysError: it is more than is copied.
             BackendError: it cannot be listed.
         """
-        lists.begin(node)
+        self.lists.begin(node)
+        not_copied = f"the checkpoint of job {self.job_id} cannot be copied to another host"
         try:
-            await self._list(lists, lists.take, job_id, user, node)
+            await self._list(self.lists.take, node)
         except TooManyEntriesError as error:
             places = [
-                f"{each}:{self._folder(job_id, each)} ({count:,} listed)"
-                for each, count in lists.sizes
+                f"{each}:{self._folder(each)} ({count:,} listed)"
+                for each, count in self.lists.sizes
             ]
             why = f"{', '.join(places)} have together {error}; {TOO_MUCH}"
-            raise StaysError(f"{_not_copied(job_id)}: {why}") from error
+            raise StaysError(f"{not_copied}: {why}") from error
         except UnreachedError:
             raise
         except BackendError as error:
             kind = StaysError if isinstance(error, StaysError) else failed
             stays = f"; on host {node} the job goes on without a copy" if is_alone else ""
-            raise kind(f"{_not_copied(job_id)}: {error}{stays}") from error
+            raise kind(f"{not_copied}: {error}{stays}") from error
 
-    async def _list(
-        self,
-        lists: FileLists,
-        take: Callable[[bytes], bool],
-        job_id: JobId,
-        user: UserName,
-        node: NodeName,
-    ) -> None:
+    async def _list(self, take: Callable[[bytes], bool], node: NodeName) -> None:
         """Have what a host lists taken in, record by record."""
-        async with self._asked("manifest", job_id, user, node) as process:
+        async with self._asked("manifest", node) as process:
             await process.end_input()
-            await self._taken(lists, take, process)
+            await self._taken(take, process)
 
-    async def _taken(
-        self, lists: FileLists, take: Callable[[bytes], bool], process: CheckpointVerb
-    ) -> None:
+    async def _taken(self, take: Callable[[bytes], bool], process: CheckpointVerb) -> None:
         is_last = False
         while not is_last:
             line = await process.answer_line()
-            is_long = lists.is_large or len(line) > LINE_BYTES_FEW
-            is_last = await self._worked(partial(take, line), is_long=is_long)
+            is_last = await self._worked(partial(take, line), is_long=len(line) > LINE_BYTES_FEW)
 
     @asynccontextmanager
-    async def _asked(
-        self, verb: str, job_id: JobId, user: UserName, node: NodeName
-    ) -> AsyncIterator[CheckpointVerb]:
+    async def _asked(self, verb: str, node: NodeName) -> AsyncIterator[CheckpointVerb]:
         """Begin a verb that only looks."""
         async with (
-            self._agents[node].programs() as link,
-            self._begun(link, verb, job_id, user, node) as process,
+            self.to.agents[node].programs() as link,
+            self._begun(link, verb, node) as process,
         ):
             yield process
 
-    async def _bring(
-        self, lists: FileLists, job_id: JobId, attempt: int, user: UserName, target: NodeName
-    ) -> None:
+    async def _bring(self, target: NodeName) -> None:
         """Make the folder on one host hold what is joined, or leave it as it was."""
-        plan = await self._worked(partial(CopyPlan, lists, target), is_long=lists.is_large)
+        plan = await self._worked(partial(CopyPlan, self.lists, target))
         try:
-            await self._list(lists, plan.compare, job_id, user, target)
+            await self._list(plan.compare, target)
         except StaysError:  # what lies there is replaced, however large it is
-            plan = await self._worked(partial(CopyPlan, lists, target), is_long=lists.is_large)
-        for node in await self._worked(plan.alike, is_long=lists.is_large):
+            plan = await self._worked(partial(CopyPlan, self.lists, target))
+        for node in await self._worked(plan.alike):
             for asked in (node, target):
                 take = partial(plan.take_digests, node, is_target=asked == target)
-                async with self._asked("digest", job_id, user, asked) as process:
-                    await self._write(process, lists, plan.alike_paths(node))
+                async with self._asked("digest", asked) as process:
+                    await self._write(process, plan.alike_paths(node))
                     await process.end_input()
-                    await self._taken(lists, take, process)
+                    await self._taken(take, process)
         try:
-            await self._transfer(lists, plan, job_id, attempt, user, target)
+            await self._transfer(plan, target)
         except BackendError as error:
             kind = UnreachedError if isinstance(error, UnreachedError) else failed
-            cause = f"the checkpoint of job {job_id} cannot be copied to {target}: {error}"
+            cause = f"the checkpoint of job {self.job_id} cannot be copied to {target}: {error}"
             raise kind(cause) from error
-        failpoint(f"received checkpoints of {job_id}")
+        failpoint(f"received checkpoints of {self.job_id}")
 
-    async def _transfer(
-        self,
-        lists: FileLists,
-        plan: CopyPlan,
-        job_id: JobId,
-        attempt: int,
-        user: UserName,
-        target: NodeName,
-    ) -> None:
-        senders = await self._worked(plan.senders, is_long=lists.is_large)
+    async def _transfer(self, plan: CopyPlan, target: NodeName) -> None:
+        senders = await self._worked(plan.senders)
         # In order of name: transfers in opposite directions must not wait for each other's
         # programs, of which few run on a node.
         nodes = sorted({target, *senders})
         async with AsyncExitStack() as open_here:
-            for node in nodes if lists.is_large else ():
-                turns = self._large.setdefault(node, anyio.Semaphore(LARGE_AT_ONCE))
-                await open_here.enter_async_context(turns)
+            for node in nodes if self.lists.is_large else ():
+                few = self.to.large.setdefault(node, anyio.Semaphore(LARGE_AT_ONCE))
+                await open_here.enter_async_context(few)
             links = {
-                node: await open_here.enter_async_context(self._agents[node].programs())
+                node: await open_here.enter_async_context(self.to.agents[node].programs())
                 for node in nodes
             }
             receiving = await open_here.enter_async_context(
-                self._begun(links[target], "receive", job_id, user, target)
+                self._begun(links[target], "receive", target)
             )
             try:
-                await self._write(receiving, lists, plan.records(attempt))
+                await self._write(receiving, plan.records(self.attempt))
                 for node in senders:
-                    async with self._begun(links[node], "stream", job_id, user, node) as sending:
-                        await self._write(sending, lists, plan.sent_paths(node))
+                    async with self._begun(links[node], "stream", node) as sending:
+                        await self._write(sending, plan.sent_paths(node))
                         await sending.end_input()
                         await sending.pour(receiving)
             except NotTakenError:
@@ -490,34 +469,31 @@ class CheckpointTransfer:
                     await receiving.answer()
                 raise
             await receiving.answer()
-            failpoint(f"copied checkpoints of {job_id}")
+            failpoint(f"copied checkpoints of {self.job_id}")
             await receiving.write(COMMIT)
             await receiving.end_input()
             await receiving.answer()
 
-    async def _write(self, process: CheckpointVerb, lists: FileLists, records: Records) -> None:
+    async def _write(self, process: CheckpointVerb, records: Records) -> None:
         """Hand a verb records, and their end, each made when the one before it is sent."""
         made = map(packed, records)
-        while record := await self._worked(partial(next, made, b""), is_long=lists.is_large):
+        while record := await self._worked(partial(next, made, b"")):
             await process.write(record)
         await process.write(END)
 
-    async def _worked(self, work: Callable[[], T], *, is_long: bool) -> T:
+    async def _worked(self, work: Callable[[], T], *, is_long: bool = False) -> T:
         """Return what comes of work, done in a thread where others would wait for it."""
-        if is_long:
-            return await to_thread.run_sync(work, limiter=self._thread)
+        if is_long or self.lists.is_large:
+            return await to_thread.run_sync(work, limiter=self.to.thread)
         return work()
 
     @asynccontextmanager
-    async def _begun(
-        self, link: Link, verb: str, job_id: JobId, user: UserName, node: NodeName
-    ) -> AsyncIterator[CheckpointVerb]:
+    async def _begun(self, link: Link, verb: str, node: NodeName) -> AsyncIterator[CheckpointVerb]:
         """Begin a verb of the agent of a node; it is over at the end."""
-        nonce, limit_s = secrets.token_hex(8), self._limits.call_s
-        folder = self._folder(job_id, node)
+        nonce, limit_s = secrets.token_hex(8), self.to.limits.call_s
         try:
             with anyio.fail_after(limit_s):
-                process = await link.begin(verb, folder, user, nonce)
+                process = await link.begin(verb, self._folder(node), self.user, nonce)
         except (OSError, TimeoutError) as error:
             raise UnreachedError(f"host {node} does not begin to {verb}: {error!r}") from error
         try:
@@ -525,9 +501,6 @@ class CheckpointTransfer:
         finally:
             await process.aclose()
 
-    def _folder(self, job_id: JobId, node: NodeName) -> str:
-        return checkpoints_of(self._limits, self._owner, self._agents[node].root, job_id)
-
-
-def _not_copied(job_id: JobId) -> str:
-    return f"the checkpoint of job {job_id} cannot be copied to another host"
+    def _folder(self, node: NodeName) -> str:
+        to = self.to
+        return checkpoints_of(to.limits, to.owner, to.agents[node].root, self.job_id)

@@ -10,33 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self, cast
+from typing import Self
 
 import anyio
-from msgspec.structs import replace
 
 from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.backends.live.messages import (
-    Command,
-    Do,
-    Fence as FenceQuestion,
-    Fenced,
-    Known,
-    Note,
-    Order,
-    Reshape,
-    ReshapeAnswer,
-    Send,
-    SetAside,
-    Shares,
-    Started,
-    State,
-    Status,
-)
 from shunter.backends.live.node_agent import NodeAgent, Reading
 from shunter.backends.live.orders import shares_kept
 from shunter.backends.live.transport import UnreachedError
 from shunter.backends.live.watch import NOT_BEGUN, Standing, Told, Watch
+from shunter.backends.node import messages
 from shunter.core import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
 from shunter.events import (
@@ -51,7 +34,7 @@ from shunter.events import (
 
 STRENGTH = ("", "suspend", "terminate", "fence")
 _ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}
-NEVER = Known(
+NEVER = messages.Known(
     job="none",
     attempt=1,
     folder="",
@@ -74,7 +57,7 @@ class PartTurns:
     weight: float
     home: int
     pack: str
-    timetable: tuple[int, int, int] | None = None
+    timetable: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -90,9 +73,9 @@ class Part:
     notes of its journal that were not told yet, `nodes` the servers of the gang that it is on.
     """
 
-    record: Known | None = None
+    record: messages.Known | None = None
     reading: Reading = field(default_factory=Reading)
-    unread: list[Note] = field(default_factory=list)
+    unread: list[messages.Note] = field(default_factory=list)
     is_starting: bool = False
     is_refused: bool = False
     is_gone: bool = False
@@ -100,13 +83,13 @@ class Part:
     ordered: str = ""
     stance: str = ""
     goes: bool = False
-    shares: Shares | None = None
-    has: Shares | None = None
+    shares: messages.Shares | None = None
+    has: messages.Shares | None = None
     turns: PartTurns | None = None
     nodes: tuple[NodeName, ...] = ()
 
     @classmethod
-    def starting(cls, order: Order) -> Self:
+    def starting(cls, order: messages.Order) -> Self:
         """Return a part that is about to be started by an order."""
         slicing = order.slicing
         turns: PartTurns | None = None
@@ -114,7 +97,7 @@ class Part:
             turns = PartTurns(slicing.weight, slicing.homes[0][1], "", slicing.timetable)
         return cls(is_starting=True, shares=order.shares, has=order.shares, turns=turns)
 
-    def learn(self, record: Known) -> None:
+    def learn(self, record: messages.Known) -> None:
         """Note what its host tells of it."""
         self.unread += self.reading.take(record)
         self.record = record
@@ -148,17 +131,17 @@ class Part:
             return self.is_refused or self.ordered == "fence"
         return self.state in ("ended", "lost", "gone")
 
-    def can_be_held_to(self, shares: Shares) -> bool:
+    def can_be_held_to(self, shares: messages.Shares) -> bool:
         """Whether it runs, and was not told of these shares last."""
         return self.state == "running" and not self.is_starting and self.shares != shares
 
     @property
-    def started(self) -> Started | None:
+    def started(self) -> messages.Started | None:
         """What its ranks were given, once they have started."""
         return None if self.record is None else self.record.started
 
     @property
-    def status(self) -> Status | None:
+    def status(self) -> messages.Status | None:
         """How it ended, where its supervisor said so."""
         return None if self.record is None else self.record.status
 
@@ -185,11 +168,11 @@ class Gang:
     port: int = 0
     is_delivering: bool = False
     stance: str = ""
-    shares: Mapping[NodeName, Shares] = field(default_factory=dict)
+    shares: Mapping[NodeName, messages.Shares] = field(default_factory=dict)
     given: Allocation = NOTHING
     weight: float | None = None
     pack: str = ""
-    timetable: tuple[int, int, int] | None = None
+    timetable: tuple[int, ...] | None = None
 
     @property
     def is_over(self) -> bool:
@@ -253,7 +236,7 @@ class Gang:
             return []
         return [name for name, part in parts.items() if part.state == "running" and not part.goes]
 
-    def shares_due(self) -> dict[NodeName, Shares]:
+    def shares_due(self) -> dict[NodeName, messages.Shares]:
         """Return the shares that parts are yet to be held to, if they may stay."""
         if not self.shares or self._wanted():
             return {}
@@ -305,7 +288,7 @@ class Gang:
                 yield _follows_from(status)
 
 
-def _follows_from(status: Status) -> str:
+def _follows_from(status: messages.Status) -> str:
     if status.why in ("fence", "heartbeat"):
         return "fence"
     if status.suspended:
@@ -368,44 +351,44 @@ def merged(gang: Gang) -> Standing:
     records = [part.record for part in parts if part.record is not None]
     is_all = all(record.is_all for record in records)
     begun = [record.started for record in records if record.started is not None]
-    started: Started | None = None
+    started: messages.Started | None = None
     if begun and len(begun) == len(parts):
         ranks = tuple(rank for one in begun for rank in one.ranks)
-        started = replace(begun[0], ranks=ranks, started_ns=max(one.started_ns for one in begun))
+        started = begun[0].replaced(ranks=ranks, started_ns=max(one.started_ns for one in begun))
     cause = next((record.cause for record in records if record.cause), "")
     if not gang.is_over:
         return Standing("running", started, None, is_all)
     statuses = [part.status for part in parts if part.status is not None]
     if not statuses or len(statuses) < len(parts) or started is None:
         is_absent = bool(records) and all(record.state == "absent" for record in records)
-        state: State = "absent" if is_absent else "lost"
+        state: messages.State = "absent" if is_absent else "lost"
         return Standing(state, started, None, is_all, cause)
     return Standing("ended", started, _ended(statuses), is_all, cause)
 
 
-def _ended(statuses: list[Status]) -> Status:
+def _ended(statuses: list[messages.Status]) -> messages.Status:
     """Return how a gang ended: by its first failure, else as all of its parts did."""
     saved_ns = max((status.saved_ns or 0 for status in statuses), default=0)
     kills = sum(status.memory_kills or 0 for status in statuses)
-    return replace(_decisive(statuses), saved_ns=saved_ns or None, memory_kills=kills)
+    return _decisive(statuses).replaced(saved_ns=saved_ns or None, memory_kills=kills)
 
 
-def _decisive(statuses: list[Status]) -> Status:
+def _decisive(statuses: list[messages.Status]) -> messages.Status:
     in_order = sorted(statuses, key=lambda status: int(status.ended_ns))
     last_ns = in_order[-1].ended_ns
     by_itself = [status for status in in_order if status.why in ("", "rank")]
     failed = [one for one in by_itself if one.code and not one.suspended]
     if failed:
-        return replace(failed[0], ended_ns=last_ns)
+        return failed[0].replaced(ended_ns=last_ns)
     ended = [one for one in in_order if one.why in ("fence", "heartbeat")]
     if ended:
-        return replace(ended[0], ended_ns=last_ns)
+        return ended[0].replaced(ended_ns=last_ns)
     left = [status for status in in_order if status.suspended]
     others = [status for status in in_order if not status.suspended and status.code]
     if others:
-        return replace(others[0], ended_ns=last_ns)
+        return others[0].replaced(ended_ns=last_ns)
     if left:
-        return replace(left[0], saved=all(one.saved for one in left), ended_ns=last_ns)
+        return left[0].replaced(saved=all(one.saved for one in left), ended_ns=last_ns)
     return in_order[-1]
 
 
@@ -428,7 +411,7 @@ async def deliver(
             if order == "fence":
                 await _fence(gang, part, agent)
             else:
-                await _send(gang, part, agent, cast(Do, order))
+                await _send(gang, part, agent, order)
             agent.look(gang.watch.job_id, gang.watch.attempt)
         for name, shares in gang.shares_due().items():
             if agents[name].is_up:
@@ -473,7 +456,7 @@ async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every
             is_over = agent.is_lost
             if agent.is_up:
                 with suppress(BackendError):
-                    answer = await agent.ask(SetAside(job=job_id, attempt=attempt))
+                    answer = await agent.ask(messages.SetAside(job=job_id, attempt=attempt))
                     is_over = answer.is_over
             if is_over:
                 waits.remove(name)
@@ -483,11 +466,11 @@ async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every
 async def _fence(gang: Gang, part: Part, agent: NodeAgent) -> None:
     watch = gang.watch
 
-    def on_reply(answer: Fenced) -> None:
+    def on_reply(answer: messages.Fenced) -> None:
         mine = [record for record in answer.fenced if record.attempt == watch.attempt]
         part.learn(agent.localised(mine[0]) if mine else NEVER)
 
-    question = FenceQuestion(job=watch.job_id, attempt=watch.attempt)
+    question = messages.Fence(job=watch.job_id, attempt=watch.attempt)
     await agent.ask(question, on_reply=on_reply)
     part.ordered = "fence"
 
@@ -496,13 +479,13 @@ async def _reshape(
     gang: Gang,
     part: Part,
     agent: NodeAgent,
-    shares: Shares,
+    shares: messages.Shares,
     tell: Callable[[Gang, ReshapeRefused], None],
 ) -> None:
     job_id, attempt = gang.watch.job_id, gang.watch.attempt
-    answer: ReshapeAnswer | None = None
+    answer: messages.ReshapeAnswer | None = None
     try:
-        answer = await agent.ask(Reshape(job=job_id, attempt=attempt, shares=shares))
+        answer = await agent.ask(messages.Reshape(job=job_id, attempt=attempt, shares=shares))
         cause = answer.cause
     except UnreachedError:
         raise
@@ -521,21 +504,23 @@ async def _reshape(
 
 async def _reslice(gang: Gang, part: Part, agent: NodeAgent, turns: PartTurns) -> None:
     watch = gang.watch
-    command = Command(
+    command = messages.Command(
         do="slice",
         weight=turns.weight,
         mask=turns.home,
         pack=turns.pack,
         timetable=turns.timetable,
     )
-    question = Send(job=watch.job_id, attempt=watch.attempt, order=command)
+    question = messages.Send(job=watch.job_id, attempt=watch.attempt, order=command)
     if (await agent.ask(question)).taken:
         part.turns = turns
         agent.look(watch.job_id, watch.attempt)  # it may be to have others meanwhile
 
 
-async def _send(gang: Gang, part: Part, agent: NodeAgent, order: Do) -> None:
+async def _send(gang: Gang, part: Part, agent: NodeAgent, order: str) -> None:
     watch = gang.watch
-    command = Send(job=watch.job_id, attempt=watch.attempt, order=Command(do=order))
+    command = messages.Send(
+        job=watch.job_id, attempt=watch.attempt, order=messages.Command(do=order)
+    )
     if (await agent.ask(command)).taken:
         part.take(order)

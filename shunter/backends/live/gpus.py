@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-import msgspec
-
-from shunter.backends.live.messages import GpuReading
+from shunter.backends.node import GpuReading
 from shunter.errors import extra_hint
 
 
@@ -109,13 +107,13 @@ def why_unseen(code: int, said: str) -> str:
     return f"{by_nvml}; {said}" if said else by_nvml
 
 
-def use_told(told: GpuReading | Mapping[str, object]) -> GpuUse:
+def use_told(told: Mapping[str, object]) -> GpuUse:
     """Return the reading of a GPU, as an agent tells it, decoded or not yet.
 
     Raises:
-        msgspec.ValidationError: it is none.
+        WrongMessageError: it is none.
     """
-    reading = msgspec.convert(told, GpuReading, str_keys=True, from_attributes=True)
+    reading = told if isinstance(told, GpuReading) else GpuReading.decoded(told)
     return GpuUse(
         index=reading.index,
         uuid=reading.uuid,

@@ -14,12 +14,11 @@ from anyio.abc import TaskGroup
 
 from shunter.backends.live.gang import NEVER, Gang
 from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import Order, Port, StartAnswer
 from shunter.backends.live.node_agent import NodeAgent
 from shunter.backends.live.orders import Where, given_to, orders_for
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import UnreachedError
-from shunter.backends.node import failpoint
+from shunter.backends.node import Order, Port, StartAnswer, failpoint
 from shunter.core import Effect, Launch, Resume
 from shunter.errors import BackendError
 from shunter.events import JobId, NodeLost, NodeName, NodeReachable, NodeUnreachable

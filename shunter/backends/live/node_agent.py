@@ -6,40 +6,19 @@ one was sent, the node counts as lost, and only then may its jobs run elsewhere.
 when it was sent, so a late one counts for nothing.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
 import anyio
-from msgspec.structs import replace
+import msgspec
 
 from shunter import clock
-from shunter.backends.live.messages import (
-    Answer,
-    Beat,
-    Claim,
-    ClaimRefused,
-    Failed,
-    GpuReading,
-    Greeting,
-    Known,
-    Look,
-    Note,
-    Order,
-    Question,
-    Sample,
-    Start,
-    StartAnswer,
-    decode_answer,
-    decode_greeting,
-    decode_news,
-    decode_number,
-    encode_question,
-)
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
-from shunter.backends.node import FACTS, WrongMessageError, boot_id, failpoint
+from shunter.backends.node import WrongMessageError, an_object, boot_id, failpoint, messages, within
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
@@ -60,7 +39,7 @@ class Reading:
     facts: int | None = None
     told: int = 0
 
-    def take(self, known: Known) -> list[Note]:
+    def take(self, known: messages.Known) -> list[messages.Note]:
         """Return the notes of a record that were not read before, and note that they are.
 
         One that was read from further on than we are (for somebody before us, say) tells none.
@@ -74,9 +53,9 @@ class Reading:
             self.read = fresh[-1].n
         return fresh
 
-    def was_told(self, note: Note) -> bool:
+    def was_told(self, note: messages.Note) -> bool:
         """Say whether an earlier term has told a note; ask once, in their order."""
-        if note.what not in FACTS or self.told <= (self.facts or 0):
+        if note.what not in messages.FACTS or self.told <= (self.facts or 0):
             return False
         self.told -= 1
         return True
@@ -91,12 +70,94 @@ class Reading:
 # News may come right behind an answer, before the task that asked wakes. So `on_reply` handles an
 # answer where its line is read, in the order in which the host sent it.
 
-A = TypeVar("A", bound=Answer)
-OnNews = Callable[[tuple[Known, ...]], None]
+A = TypeVar("A", bound=messages.Answer)
+Line = Mapping[str, object]
+OnNews = Callable[[tuple[messages.Known, ...]], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
 LINE_BYTES_MOST = 8 << 20
 """More than an agent has to say: 1 MiB of notes, and of each attempt 32 KiB of samples at most."""
+
+
+class OtherProtocolError(WrongMessageError):
+    """An agent speaks another version than this scheduler."""
+
+
+def encode_question(number: int, question: messages.Question[messages.Answer]) -> bytes:
+    """Return the line that asks a question under a number; it ends with a newline."""
+    asked = {"id": number, "do": question.DO, **question}
+    try:
+        return msgspec.json.encode(asked) + b"\n"
+    except UnicodeEncodeError:  # a variable that is no UTF-8, as Python reads it from os.environ
+        return json.dumps(asked).encode() + b"\n"
+
+
+def decode_greeting(line: bytes) -> messages.Greeting:
+    """Return the greeting of an agent of our version.
+
+    Raises:
+        OtherProtocolError: the agent is of another one.
+        WrongMessageError: it is no greeting.
+    """
+    told = decode_line(line)
+    found = within("protocol", messages.Greeting.FIELDS["protocol"].shape, told.get("protocol", 1))
+    if found != messages.PROTOCOL:
+        older = "the agent" if found < messages.PROTOCOL else "this scheduler"
+        raise OtherProtocolError(
+            f"is of an agent that speaks version {found} of the protocol, expected "
+            f"{messages.PROTOCOL}: {older} is the older one, so install the other's version of "
+            "Shunter in its place"
+        )
+    return messages.Greeting.decoded(told)
+
+
+def decode_line(line: bytes) -> Line:
+    """Return what a line of an agent says, undecoded.
+
+    Raises:
+        WrongMessageError: it is no object of JSON.
+    """
+    try:
+        return an_object(_JSON.decode(line.decode()))
+    except WrongMessageError:
+        raise
+    except (ValueError, RecursionError):
+        raise WrongMessageError("is no JSON, or nested beyond all measure") from None
+
+
+def decode_number(told: Line) -> int | None:
+    """Return the number of the question that a line answers; None: it tells news.
+
+    Raises:
+        WrongMessageError: it is neither.
+    """
+    number = told.get("id")
+    return None if number is None else within("id", messages.COUNT, number)
+
+
+def decode_answer(question: type[messages.Question[A]], told: Line) -> A | messages.Failed:
+    """Return the answer to a question of a type.
+
+    Raises:
+        WrongMessageError: it is none.
+    """
+    return messages.Failed.decoded(told) if "error" in told else cast(A, question.ANSWER(told))
+
+
+def decode_news(told: Line) -> tuple[messages.Known, ...]:
+    """Return the attempts of which a line without a number tells.
+
+    Raises:
+        WrongMessageError: it tells of none.
+    """
+    return within("changed", messages.MANY_KNOWN, told.get("changed"))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse)
 
 
 class ClockOffset:
@@ -139,18 +200,18 @@ class ClockOffset:
 class _Request:
     """A request in flight: our clocks when it was sent, and what handles its answer."""
 
-    question: Question[Any]
+    question: messages.Question[Any]
     asked: tuple[int, int]
     on_reply: Callable[[Any], None] | None
     came: anyio.Event = field(default_factory=anyio.Event)
-    answer: Answer | None = None
+    answer: messages.Answer | None = None
 
 
 class RpcChannel:
     """Questions and answers over one channel, in any order."""
 
     def __init__(self, name: str, process: AgentProcess, *, is_here: bool = False) -> None:
-        self.greeting: Greeting | None = None
+        self.greeting: messages.Greeting | None = None
         self.clock = ClockOffset()
         self.uptime = ClockOffset()
         self.went_silent = False
@@ -188,7 +249,7 @@ class RpcChannel:
 
     async def ask(
         self,
-        question: Question[A],
+        question: messages.Question[A],
         limit_s: float,
         on_reply: Callable[[A], None] | None = None,
     ) -> A:
@@ -205,7 +266,7 @@ class RpcChannel:
         if self._ended:
             raise UnreachedError(self._ended)
         self._number += 1
-        do = str(question.__struct_config__.tag)
+        do = question.DO
         number, request = self._number, _Request(question, _clocks(), on_reply)
         self._asked[number] = request
         try:
@@ -226,7 +287,7 @@ class RpcChannel:
         answer = request.answer
         if answer is None:
             raise UnreachedError(self._ended)
-        if isinstance(answer, Failed):
+        if isinstance(answer, messages.Failed):
             raise BackendError(f"host {self._name}: {answer.error}", retryable=True)
         return cast(A, answer)
 
@@ -267,21 +328,22 @@ class RpcChannel:
             request.came.set()
 
     def _take(self, line: bytes, on_news: OnNews) -> None:
-        number = decode_number(line)
+        told = decode_line(line)
+        number = decode_number(told)
         if number is None:
-            on_news(decode_news(line))
+            on_news(decode_news(told))
             return
         request = self._asked.get(number)
         if request is None:
             return  # nobody waits for it any more
-        answer = decode_answer(type(request.question), line)
+        answer = decode_answer(type(request.question), told)
         self._set_clocks(answer, request.asked)
         request.answer = answer
-        if request.on_reply is not None and not isinstance(answer, Failed):
+        if request.on_reply is not None and not isinstance(answer, messages.Failed):
             request.on_reply(answer)
         request.came.set()
 
-    def _set_clocks(self, told: Answer, asked: tuple[int, int]) -> None:
+    def _set_clocks(self, told: messages.Answer, asked: tuple[int, int]) -> None:
         """Note what an answer tells of the host's clocks."""
         if self._is_here:  # one clock, which nothing is ahead of
             return
@@ -325,6 +387,24 @@ async def open_rpc(link: Link, transport: Transport, limit_s: float) -> AsyncIte
             await process.aclose()
 
 
+async def ask_all(
+    questions: "Mapping[NodeAgent, messages.Question[A]]",
+) -> dict[NodeName, A | BackendError]:
+    """Ask agents, all at once; return what each answers, or why there is no answer."""
+    told: dict[NodeName, A | BackendError] = {}
+
+    async def ask(agent: "NodeAgent", question: messages.Question[A]) -> None:
+        try:
+            told[agent.name] = await agent.ask(question)
+        except BackendError as error:
+            told[agent.name] = error
+
+    async with anyio.create_task_group() as tasks:
+        for agent, question in questions.items():
+            tasks.start_soon(ask, agent, question)
+    return {agent.name: told[agent.name] for agent in questions}
+
+
 GRACE_S = 1.0  # for a connection that was cut off and can be opened again at once
 PROGRAMS = 4  # beside the session; sshd allows ten channels a connection
 RETRY_S, RETRY_S_MAX, PROBE_S = 0.25, 10.0, 3.0
@@ -346,11 +426,14 @@ class AgentObserver(Protocol):
     def was_lost(self, agent: "NodeAgent") -> None:
         """Handle a host on which nothing can run any more."""
 
-    def changed(self, agent: "NodeAgent", known: Sequence[Known]) -> None:
+    def changed(self, agent: "NodeAgent", known: Sequence[messages.Known]) -> None:
         """Receive what has become of attempts."""
 
     def looked(
-        self, agent: "NodeAgent", samples: Sequence[Sample], gpus: Sequence[GpuReading] | None
+        self,
+        agent: "NodeAgent",
+        samples: Sequence[messages.Sample],
+        gpus: Sequence[messages.GpuReading] | None,
     ) -> None:
         """Receive samples, once all watched attempts were looked at."""
 
@@ -431,7 +514,7 @@ class NodeAgent:
 
     async def ask(
         self,
-        question: Question[A],
+        question: messages.Question[A],
         limit_s: float | None = None,
         on_reply: Callable[[A], None] | None = None,
     ) -> A:
@@ -452,7 +535,9 @@ class NodeAgent:
                 self._scope.cancel()
             raise
 
-    async def start(self, order: Order, on_reply: Callable[[StartAnswer], None]) -> StartAnswer:
+    async def start(
+        self, order: messages.Order, on_reply: Callable[[messages.StartAnswer], None]
+    ) -> messages.StartAnswer:
         """Have an attempt started; one that comes late is not started at all."""
         rpc = self._rpc
         if rpc is None:
@@ -460,7 +545,7 @@ class NodeAgent:
         limit_s = self._limits.launch_s
         self._alive_s = max(self._alive_s, clock.monotonic_s() + limit_s)
         before_ns = rpc.remote_uptime_ns() + int(limit_s * 1e9)
-        return await self.ask(Start(order=order, before_ns=before_ns), limit_s, on_reply)
+        return await self.ask(messages.Start(order=order, before_ns=before_ns), limit_s, on_reply)
 
     def watch(self, job: str, attempt: int, reading: Reading) -> None:
         """Look at an attempt from now on; it is told of whether or not anything changes.
@@ -481,7 +566,7 @@ class NodeAgent:
         self._anew.add((job, attempt))
         self._look_now.set()
 
-    def localised(self, record: Known) -> Known:
+    def localised(self, record: messages.Known) -> messages.Known:
         """Return a record with the instants it names on our monotonic clock.
 
         One of an earlier boot of the host names none that we could know: its boot is no one's.
@@ -490,12 +575,12 @@ class NodeAgent:
         if rpc is None or started is None:
             return record
         here = boot_id() if started.boot == self.boot else ""
-        begun = replace(started, boot=here, started_ns=rpc.local_ns(started.started_ns))
+        begun = started.replaced(boot=here, started_ns=rpc.local_ns(started.started_ns))
         if status is not None:
             saved_ns = None if status.saved_ns is None else rpc.local_ns(status.saved_ns)
-            status = replace(status, ended_ns=rpc.local_ns(status.ended_ns), saved_ns=saved_ns)
-        notes = tuple(replace(note, at_ns=rpc.local_ns(note.at_ns)) for note in record.notes)
-        return replace(record, started=begun, status=status, notes=notes)
+            status = status.replaced(ended_ns=rpc.local_ns(status.ended_ns), saved_ns=saved_ns)
+        notes = tuple([note.replaced(at_ns=rpc.local_ns(note.at_ns)) for note in record.notes])
+        return record.replaced(started=begun, status=status, notes=notes)
 
     @asynccontextmanager
     async def programs(self) -> AsyncIterator[Link]:
@@ -540,7 +625,7 @@ class NodeAgent:
         errors.append(UnreachedError(cause))
         self._scope.cancel()
 
-    def _receive(self, known: Sequence[Known]) -> None:
+    def _receive(self, known: Sequence[messages.Known]) -> None:
         if self._rpc is not None:  # else the first look tells it anew, once we know its clocks
             self._observer.changed(self, [self.localised(record) for record in known])
 
@@ -549,14 +634,14 @@ class NodeAgent:
         self._count_from(clock.monotonic_s())
         asked_ns = rpc.remote_uptime_ns()
         try:
-            claim = Claim(
+            claim = messages.Claim(
                 asked_ns=asked_ns,
                 cluster=owner.cluster_id,
                 term=owner.term,
                 holder=owner.holder,
                 node=self.name,
                 cgroup=self.transport.cgroup,
-                is_sized=self._limits.is_sized,
+                is_limited=self._limits.is_limited,
             )
             answer = await rpc.ask(claim, self._limits.call_s)
         except UnreachedError:
@@ -564,7 +649,7 @@ class NodeAgent:
         except BackendError:
             self._alive_s = before_s
             raise
-        if isinstance(answer, ClaimRefused):
+        if isinstance(answer, messages.ClaimRefused):
             self._alive_s = before_s
             whose = "another host's" if answer.refused == "shared" else "another scheduler's"
             cause = f"host {self.name} is {whose}: {answer.cause}"
@@ -598,7 +683,7 @@ class NodeAgent:
                     break
                 if limits.beat_s is not None and left_s > limits.beat_s:
                     self._count_from(clock.monotonic_s())
-                    await rpc.ask(Beat(asked_ns=rpc.remote_uptime_ns()), limits.call_s)
+                    await rpc.ask(messages.Beat(asked_ns=rpc.remote_uptime_ns()), limits.call_s)
 
     async def _look(self, rpc: RpcChannel, *, is_round: bool) -> None:
         """Send a heartbeat, and read of attempts what is new."""
@@ -606,7 +691,7 @@ class NodeAgent:
         asked_ns, anew = rpc.remote_uptime_ns(), sorted(self._anew)
         keys = sorted(self._watched) if is_round else [key for key in anew if key in self._watched]
         readings = [(key, self._watched[key]) for key in keys]
-        look = Look(
+        look = messages.Look(
             asked_ns=asked_ns,
             watched=tuple((*key, reading.read, reading.durable) for key, reading in readings),
             anew=tuple(anew),

@@ -17,20 +17,10 @@ from pathlib import Path
 from signal import Signals
 
 import anyio
-from msgspec.structs import replace
 
-from shunter.backends.live.messages import (
-    AttemptTurns,
-    HeartbeatLimits,
-    Order,
-    Rank,
-    ReshapeAnswer,
-    Shares,
-    Suspend,
-)
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node import a_job, checked, own_folder
+from shunter.backends.node import checked, messages, own_folder
 from shunter.core import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing
@@ -59,7 +49,7 @@ def cpus_for(server: Server, allocation: Allocation, share: Share) -> tuple[int,
 
 def shares_of(
     allocation: Allocation, transports: Mapping[NodeName, Transport]
-) -> dict[NodeName, Shares]:
+) -> dict[NodeName, messages.Shares]:
     """Return what an attempt is held to, by agent; nothing where it is to nothing.
 
     Args:
@@ -74,7 +64,7 @@ def shares_of(
     for name, own in by_agent.items():
         servers = {each.name: each for each in transports[own[0].node].servers}
         usable = {cpu for share in own for cpu in cpus_for(servers[share.node], allocation, share)}
-        found[name] = Shares(
+        found[name] = messages.Shares(
             cpus_milli=sum(share.cpus_milli for share in own),
             memory_mb=sum(share.memory_mb for share in own),
             cpus=tuple(sorted(usable)),
@@ -83,7 +73,7 @@ def shares_of(
 
 
 def shares_kept(
-    wanted: Sequence[Share], had: Shares | None, answer: ReshapeAnswer | None
+    wanted: Sequence[Share], had: messages.Shares | None, answer: messages.ReshapeAnswer | None
 ) -> tuple[Share, ...]:
     """Return what an attempt keeps where an agent refused it other shares.
 
@@ -228,45 +218,6 @@ def filled(command: Iterable[str], given: Mapping[str, str]) -> list[str]:
     return [_SECRET.sub(lambda found: given.get(found[1], found[0]), word) for word in command]
 
 
-def devices_shown(gpus: str, visible: str = CUDA) -> Mapping[str, str]:
-    """Return what tells a process its devices.
-
-    Args:
-        gpus: their names, with commas.
-        visible: the variable that lists them.
-    """
-    # The order in which NVML counts too.
-    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible == CUDA else {}
-    return {visible: gpus, **order}
-
-
-def rank_environment(
-    *,
-    job: JobId,
-    attempt: int,
-    is_resumed: bool,
-    rank: int,
-    world: int,
-    master: tuple[str, int],
-    devices: Mapping[str, str],
-    checkpoints: str,
-) -> Mapping[str, str]:
-    """Return what is promised to a rank, with what tells it its devices."""
-    return {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(world),
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": master[0],
-        "MASTER_PORT": str(master[1]),
-        **devices,
-        "SHUNTER_JOB": job,
-        "SHUNTER_ATTEMPT": str(attempt),
-        "SHUNTER_CHECKPOINT_DIR": checkpoints,
-        **({"SHUNTER_RESUME": "1"} if is_resumed else {}),
-    }
-
-
 # From an effect to one order for the supervisor on each node.
 
 UNTOLD = (1, 0, 0)
@@ -296,7 +247,7 @@ def orders_for(
     agents: Mapping[NodeName, Where],
     given: Mapping[str, str],
     port: int,
-) -> dict[NodeName, Order]:
+) -> dict[NodeName, messages.Order]:
     """Return what the supervisors of an attempt are told, by agent, in order of rank.
 
     Args:
@@ -313,7 +264,7 @@ def orders_for(
     check_startable(effect)
     slicing = _slicing(effect, limits)
     first = agents[shares[0].node].transport
-    ranks: dict[NodeName, list[Rank]] = {}
+    ranks: dict[NodeName, list[messages.Rank]] = {}
     for number, share in enumerate(shares):
         where = agents[share.node]
         server = where.server(share.node)
@@ -328,19 +279,29 @@ def orders_for(
         if slicing is not None:
             contract = {**contract, "SHUNTER_TURN_GPUS": ",".join(server.gpus)}
         environment = {**where.transport.environment, **given, **contract}
-        count = 0 if limits.is_sized else -(-share.cpus_milli // 1000)  # quotas know parts of CPUs
+        count = (
+            0 if limits.is_limited else -(-share.cpus_milli // 1000)
+        )  # quotas know parts of CPUs
         cpus: Sequence[int] = cpus_for(server, effect.allocation, share)
         if count:
             near = cpus_near(server, effect.allocation, share)
             cpus = _quietest(server.cpus, near, where.tenants)[:count]
-        rank = _rank(effect, cpus, environment, gpus, is_pinned=bool(count))
+        rank = messages.Rank(
+            argv=tuple(filled(effect.spec.command, environment)),
+            env=environment,
+            cpus=tuple(sorted(cpus)),
+            pinned=bool(count),
+            directory=effect.spec.directory or "/",
+            gpus=gpus,
+        )
         ranks.setdefault(where.transport.name, []).append(rank)
     by_agent = {where.transport.name: where for where in agents.values()}
     transports = {node: where.transport for node, where in agents.items()}
-    held = shares_of(effect.allocation, transports) if limits.is_sized else {}
+    held = shares_of(effect.allocation, transports) if limits.is_limited else {}
     return {
-        name: replace(
-            _order(effect, limits, owner, by_agent[name], tuple(own), port, held.get(name)),
+        name: _order(
+            effect, limits, owner, by_agent[name], tuple(own), port, held.get(name)
+        ).replaced(
             slicing=_slicing_on(by_agent[name], slicing, effect.allocation),
             awaits_others=len(ranks) > 1,
         )
@@ -353,14 +314,14 @@ def _quietest(cpus: Iterable[int], near: Collection[int], tenants: Mapping[int, 
     return sorted(cpus, key=lambda cpu: (cpu not in near, tenants[cpu], cpu))
 
 
-def _slicing(effect: Launch | Resume, limits: Limits) -> AttemptTurns | None:
+def _slicing(effect: Launch | Resume, limits: Limits) -> messages.AttemptTurns | None:
     """Return how an attempt takes turns; None: it has its GPUs for itself."""
     allocation, settings = effect.allocation, limits.slicing
     if allocation.sharing is not Sharing.sliced:
         return None
     if settings is None:
         raise BackendError(f"job {effect.job_id} is to share GPUs in turns, which none do here")
-    return AttemptTurns(
+    return messages.AttemptTurns(
         weight=effect.spec.weight,
         is_fixed=True,
         quantum_us=settings.quantum_us,
@@ -371,12 +332,12 @@ def _slicing(effect: Launch | Resume, limits: Limits) -> AttemptTurns | None:
 
 
 def _slicing_on(
-    where: Where, slicing: AttemptTurns | None, allocation: Allocation
-) -> AttemptTurns | None:
+    where: Where, slicing: messages.AttemptTurns | None, allocation: Allocation
+) -> messages.AttemptTurns | None:
     """Return how an attempt takes turns on the servers of an agent."""
     own = {server.name for server in where.transport.servers}
     homes = tuple((one.node, one.gpu_mask) for one in allocation.shares if one.node in own)
-    return None if slicing is None else replace(slicing, homes=homes)
+    return None if slicing is None else slicing.replaced(homes=homes)
 
 
 def checkpoints_of(limits: Limits, owner: Owner, root: str, job: str) -> str:
@@ -393,7 +354,7 @@ def check_startable(effect: Launch | Resume) -> None:
         BackendError: its name names no folder, or it has no command.
     """
     job_id = effect.job_id
-    if checked(job_id, a_job) is None:
+    if checked(job_id, messages.a_job) is None:
         raise BackendError(f"job {job_id!r} cannot name a folder: use letters, digits, . _ -")
     if not effect.spec.command:
         raise BackendError(f"job {job_id} has no command to run")
@@ -404,14 +365,14 @@ def _order(
     limits: Limits,
     owner: Owner,
     where: Where,
-    ranks: tuple[Rank, ...],
+    ranks: tuple[messages.Rank, ...],
     port: int,
-    shares: Shares | None,
-) -> Order:
+    shares: messages.Shares | None,
+) -> messages.Order:
     """Return the order of an attempt to an agent, with the ranks on its servers."""
     own = {server.name for server in where.transport.servers}
     limit_us = effect.spec.time_limit_us
-    return Order(
+    return messages.Order(
         job=effect.job_id,
         attempt=effect.attempt,
         term=owner.term,
@@ -421,7 +382,7 @@ def _order(
         memory_mb=sum(share.memory_mb for share in effect.allocation.shares if share.node in own),
         user_name=effect.spec.user,
         checkpoints=checkpoints_of(limits, owner, where.root, effect.job_id),
-        suspend=Suspend(
+        suspend=messages.Suspend(
             mode=effect.spec.suspend_mode.value,
             signal=limits.suspend_signal,
             cooperative_s=limits.cooperative_s,
@@ -432,7 +393,7 @@ def _order(
         port=port,
         sample_s=limits.sample_s,
         output_bytes_max=limits.output_bytes_max,
-        heartbeat=HeartbeatLimits(
+        heartbeat=messages.HeartbeatLimits(
             path=f"{where.root}/heartbeat",
             deadline_s=limits.heartbeat_deadline_s,
             is_remote=not where.transport.is_here,
@@ -440,25 +401,6 @@ def _order(
         time_limit_s=None if limit_us is None else limit_us / 1e6,
         shares=shares,
         is_bound=limits.is_bound,
-    )
-
-
-def _rank(
-    effect: Launch | Resume,
-    cpus: Iterable[int],
-    environment: Mapping[str, str],
-    gpus: tuple[str, ...],
-    *,
-    is_pinned: bool,
-) -> Rank:
-    """Return how a rank is run."""
-    return Rank(
-        argv=tuple(filled(effect.spec.command, environment)),
-        env=dict(environment),
-        cpus=tuple(sorted(cpus)),
-        pinned=is_pinned,
-        directory=effect.spec.directory or "/",
-        gpus=gpus,
     )
 
 
@@ -480,22 +422,24 @@ def contract_of(
         master: the address and port at which ranks find each other.
         checkpoints: the folder of the job's checkpoints.
     """
-    node = effect.allocation.shares[number].node
-    contract = rank_environment(
-        job=effect.job_id,
-        attempt=effect.attempt,
-        is_resumed=isinstance(effect, Resume),
-        rank=number,
-        world=len(effect.allocation.shares),
-        master=master,
-        devices=devices_shown(",".join(gpus), limits.visible.get(node, CUDA)),
-        checkpoints=checkpoints,
-    )
-    signal, index = Signals(limits.suspend_signal).name, effect.spec.array_index
+    node, index = effect.allocation.shares[number].node, effect.spec.array_index
+    visible = limits.visible.get(node, CUDA)
     return {
-        **contract,
+        "RANK": str(number),
+        "WORLD_SIZE": str(len(effect.allocation.shares)),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": master[0],
+        "MASTER_PORT": str(master[1]),
+        visible: ",".join(gpus),
+        # The order in which NVML counts too.
+        **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible == CUDA else {}),
+        "SHUNTER_JOB": effect.job_id,
+        "SHUNTER_ATTEMPT": str(effect.attempt),
+        "SHUNTER_CHECKPOINT_DIR": checkpoints,
+        **({"SHUNTER_RESUME": "1"} if isinstance(effect, Resume) else {}),
         "SHUNTER_NODE": node,
         "SHUNTER_GPUS": str(len(gpus)),
-        "SHUNTER_SUSPEND_SIGNAL": signal,
+        "SHUNTER_SUSPEND_SIGNAL": Signals(limits.suspend_signal).name,
         **({} if index is None else {"SHUNTER_ARRAY_INDEX": str(index)}),
     }

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from msgspec import structs
-
 from shunter.backends.live.gang import Gang
 from shunter.backends.live.gpus import EXPLANATIONS, GpuUse, use_told
 from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.backends.live.messages import GpuReading, Sample
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.transport import Server
+from shunter.backends.node import GpuReading, Sample
 from shunter.events import GpuQuarantined, JobId, NodeName, ProfileSampled
 
 # Profiles, downsampled for the log: a sample is kept on a change, or where the last one is old.
@@ -257,8 +255,7 @@ class SampleCollector:
         known = [sample for node, sample in latest.items() if node in gang.parts]
         cpus = [sample.cpus for sample in known if sample.cpus is not None]
         memory_mb = [sample.memory_mb for sample in known if sample.memory_mb is not None]
-        whole = structs.replace(
-            first,
+        whole = first.replaced(
             cpus=sum(cpus) if cpus else None,
             memory_mb=sum(memory_mb) if memory_mb else None,
             pids=tuple(pid for sample in known for pid in sample.pids),

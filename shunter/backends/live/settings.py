@@ -51,7 +51,7 @@ class Limits:
     in between, where that is not enough. `output_bytes_max` is kept of the output of a rank.
     `gang_ports` are those of which each attempt gets one for its ranks, the second no more.
     `checkpoints` is a folder that all servers share; where it is empty, checkpoints lie on the
-    server that made them, and are carried over when a job moves. If it `is_sized`, attempts are
+    server that made them, and are carried over when a job moves. If it `is_limited`, attempts are
     held to the CPUs and memory of their allocations, also to parts of a CPU. If it `downsamples`,
     samples are told where they differ from those before, and at least each `told_every_s`; else
     each is. If it `is_bound`, attempts end with the agent that started them, and so with the
@@ -75,7 +75,7 @@ class Limits:
     margin_s: float = 30.0
     gang_ports: tuple[int, int] = (29_500, 29_999)
     checkpoints: str = ""
-    is_sized: bool = False
+    is_limited: bool = False
     downsamples: bool = True
     told_every_s: float = 60.0
     is_bound: bool = False

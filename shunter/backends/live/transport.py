@@ -293,8 +293,8 @@ class _ChildProcess:
 # same sources give the same bytes, and a host that has a file of this digest needs no other.
 
 NODE = Path(node.__file__).parent
-NOT_PACKED = ("wire.py", "host/base_folder.py")
-"""What the type checker alone reads, and what comes over stdin instead."""
+NOT_PACKED = ("host/base_folder.py",)
+"""What comes over stdin instead."""
 PACKAGES = ("shunter", "shunter/backends")
 IN_ZIP = "shunter/backends/node"
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # zip files know none before it

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.backends.live.messages import Note, Started, State, Status
-from shunter.backends.node import FACTS, boot_id
+from shunter.backends.node import FACTS, Note, Started, State, Status, boot_id
 from shunter.core import AttemptExited, Input
 from shunter.events import (
     Allocation,

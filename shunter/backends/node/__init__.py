@@ -6,7 +6,9 @@ host (backends/live/transport.py makes one file of it). A verb loads what it nee
     verbs               what a process can be asked to do; session, pilot: many questions in turn
     supervision         an attempt from its start to its end; ranks: its processes
     attempts            the state of attempts from outside, and how they end
-    messages, records   what is said and written, and held to a shape; wire: the types of that
+    messages            what is said and written, each declared once; shapes: how that is checked
+    journal             what a job says, what is noted of it, and what it is told
+    records             files, locks and processes, as all of these use them
     sampling, output    what an attempt uses and prints
     cgroups, shares     what holds it to its CPUs and memory
     turns, rotator, rotation    several attempts on the same GPUs, one after the other

@@ -6,21 +6,12 @@ import fcntl
 import json
 import os
 import signal
-import sys
 import time
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.cgroups import close_group, members
-from shunter.backends.node.messages import (
-    PATH,
-    a_job,
-    checked,
-    number_of,
-    read_journal,
-    started_in,
-    status_in,
-)
+from shunter.backends.node.messages import PATH, Known, a_job, number_of, started_in, status_in
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     below,
@@ -35,13 +26,15 @@ from shunter.backends.node.records import (
     own_folder,
     processes,
     put,
+    stat_of,
     tell,
 )
+from shunter.backends.node.shapes import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from shunter.backends.node.wire import Answer, Found, Key, Probe, State
+    from shunter.backends.node.messages import Key, State
 
 NO_END = ("absent", "lost")
 MARK, SEAL = "SHUNTER_FOLDER", "SHUNTER_MARK"
@@ -84,8 +77,15 @@ def is_held(path: str) -> bool:
     return held is None
 
 
-def probe(folder: str) -> Probe:
-    """Return the state of an attempt: absent, starting, running, ended or lost."""
+def attempt_of(folder: str) -> tuple[str, str, int]:
+    """Return the root, the job and the number of the attempt that lives in a folder."""
+    root, _, name = folder.rpartition("/jobs/")
+    job, _, number = name.partition("/")
+    return root, job, number_of(number) or 0
+
+
+def probe(folder: str) -> Known:
+    """Return what is known of an attempt, without the notes of its journal."""
     held = is_held(f"{folder}/lock")  # first: what its holder wrote is read after
     started, status = started_in(folder), status_in(folder)
     if status is not None:
@@ -94,18 +94,20 @@ def probe(folder: str) -> Probe:
         state = "running" if started is not None else "starting"
     else:
         state = "lost" if started is not None else "absent"
-    return {"folder": folder, "state": state, "started": started, "status": status}
+    _, job, number = attempt_of(folder)
+    return Known(
+        job=job, attempt=number, folder=folder, state=state, started=started, status=status
+    )
 
 
-def inventory(root: str) -> list[Found]:
+def inventory(root: str) -> list[Known]:
     """Return the state of every attempt there is, in order of job and attempt."""
-    found: list[Found] = []
     jobs = f"{root}/jobs"
-    for job in sorted(os.listdir(jobs)) if os.path.isdir(jobs) else []:
-        for attempt in numbers_in(f"{jobs}/{job}") if checked(job, a_job) else ():
-            known = probe(folder_of(root, job, attempt))
-            found.append({"job": job, "attempt": attempt, **known})
-    return found
+    return [
+        probe(folder_of(root, job, attempt))
+        for job in (sorted(os.listdir(jobs)) if os.path.isdir(jobs) else [])
+        for attempt in (numbers_in(f"{jobs}/{job}") if checked(job, a_job) else ())
+    ]
 
 
 def numbers_in(folder: str) -> list[int]:
@@ -120,19 +122,17 @@ def known_of(root: str, job: str) -> list[int]:
     return sorted({*numbers_in(f"{root}/jobs/{job}"), *alive})
 
 
-def running(root: str, wanted: list[Key]) -> list[Found]:
+def running(root: str, wanted: Iterable[Key]) -> list[Known]:
     """Return the state of some attempts, and of all others that still run.
 
     However many there have been below a root, it costs no more than those and a look at the
     processes of this machine.
     """
     alive = alive_below(root)
-    found: list[Found] = []
-    for job, attempt in sorted({*wanted, *alive}):
-        known = probe(folder_of(root, job, attempt))
-        if known["state"] in NO_END and (job, attempt) in alive:
-            known["state"] = "running"
-        found.append({"job": job, "attempt": attempt, **known})
+    found = [probe(folder_of(root, *key)) for key in sorted({*wanted, *alive})]
+    for known in found:
+        if known.state in NO_END and (known.job, known.attempt) in alive:
+            known.state = "running"
     return found
 
 
@@ -146,7 +146,7 @@ def pids_of(root: str, key: Key, parents: Mapping[int, int]) -> list[int]:
     """
     folder = folder_of(root, *key)
     started = started_in(folder) if is_held(f"{folder}/lock") else None
-    return [] if started is None else below(started["pid"], parents)
+    return [] if started is None else below(started.pid, parents)
 
 
 def send(folder: str, order: Mapping[str, object]) -> bool:
@@ -166,9 +166,8 @@ def sweep(folder: str) -> int:
     None were there and nobody has `ranks.lock` open: only then is the attempt really over. A
     supervisor whose folder was removed looks after its processes, and makes the folder anew.
     """
-    root, _, name = folder.rpartition("/jobs/")
-    job, _, attempt = name.partition("/")
-    alive = alive_below(root).get((job, number_of(attempt) or 0), Alive([], []))
+    root, job, number = attempt_of(folder)
+    alive = alive_below(root).get((job, number), Alive([], []))
     if alive.supervisors:
         return len(alive.supervisors)
     group = checked((get(f"{folder}/started") or {}).get("cgroup"), PATH) or ""
@@ -218,43 +217,6 @@ def end_alone(root: str, job: str, attempt: int, term: int) -> bool:
 def remains(folder: str) -> State:
     """Return whether an attempt runs or is lost; no record of it is read."""
     return "running" if is_held(f"{folder}/lock") or sweep(folder) else "lost"
-
-
-def answer_send(root: str, job: str, attempt: str) -> Answer:
-    """Hand the order in stdin to the supervisor of an attempt."""
-    return {"taken": send(folder_of(root, job, int(attempt)), json.load(sys.stdin))}
-
-
-def answer_term(root: str, term: str) -> Answer:
-    """Raise the term of a root; return the one in force."""
-    return {"term": raise_term(root, int(term))}
-
-
-def answer_fence(root: str, job: str, attempt: str) -> Answer:
-    """Raise the fence of a job; return the one in force."""
-    return {"attempt": raise_fence(root, job, int(attempt))}
-
-
-def answer_probe(root: str, job: str, attempt: str) -> Answer:
-    """Return the state of an attempt, and its journal."""
-    return _with_notes(probe(folder_of(root, job, int(attempt))))
-
-
-def answer_inventory(root: str) -> Answer:
-    """Return all attempts of a root, its term, and when they were looked for."""
-    now_ns = time.monotonic_ns()  # before the look: what is absent was absent after this
-    term = count_in(f"{root}/term", "term")
-    found = [_with_notes(known) for known in inventory(root)]
-    return {"attempts": found, "term": term, "boot": boot_id(), "now_ns": now_ns}
-
-
-def answer_sweep(root: str, job: str, attempt: str) -> Answer:
-    """Kill what an attempt without a supervisor has left; return how much there was."""
-    return {"left": sweep(folder_of(root, job, int(attempt)))}
-
-
-def _with_notes(known: Probe) -> Answer:
-    return {**known, "notes": read_journal(known["folder"])["notes"]}
 
 
 # The mark of an attempt's processes: two variables that all their children inherit.
@@ -338,28 +300,23 @@ def _claim(folder: str, sealed: str, key: bytes, boot: str) -> tuple[int, int] |
         return None
     # A supervisor of an earlier version sealed nothing.
     started = started_in(folder)
-    if started is None or started["boot"] != boot:
+    if started is None or started.boot != boot:
         return None
     try:
         owner = os.stat(f"{folder}/channel").st_uid
     except OSError:
         return None
-    return owner, (started["started_ns"] + _asleep_ns()) // TICK_NS - 1
+    return owner, (started.started_ns + _asleep_ns()) // TICK_NS - 1
 
 
 def started_ticks(pid: int) -> int | None:
     """Return when a process started, in clock ticks since the boot."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return None
+    said = stat_of(pid)
+    return int(said[19]) if len(said) > 19 else None
 
 
 def _asleep_ns() -> int:
     """Return how long this machine has slept since its boot."""
-    import time
-
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) - time.monotonic_ns()
 

@@ -23,11 +23,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.host.accounts import at_home
 from shunter.backends.node.host.checkpoint_transfer import open_shared_checkpoints
-from shunter.backends.node.messages import status_in
+from shunter.backends.node.messages import Order, StartAnswer, status_in
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     count_in,
@@ -36,24 +36,25 @@ from shunter.backends.node.records import (
     get,
     put,
     reap_children,
+    signal_pipe,
     tell,
 )
-from shunter.backends.node.supervision import answer_of, begin
+from shunter.backends.node.supervision import note_leaving, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from shunter.backends.node.wire import Answer, Order, Rank
+    from shunter.backends.node.messages import Rank
+
 
 EXIT_NOT_BEGUN = 77
 POLL_S = 5.0  # between looks at a file on the shared folder
 RETRY_S = 0.2
 COMMAND_S = 30.0
-_GONE: Answer = {"answer": "failed", "cause": "its order is gone"}
 LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
 
 
-def batch(root: str, job: str, attempt: str) -> Answer:
+def batch(root: str, job: str, attempt: str) -> dict[str, object]:
     """Run an attempt to its end, unless it is somebody else's; then exit."""
     folder, inbox = folder_of(root, job, int(attempt)), _Signals()
     cause = _begun(root, folder)
@@ -62,7 +63,7 @@ def batch(root: str, job: str, attempt: str) -> Answer:
         sys.exit(EXIT_NOT_BEGUN)
     _follow(root, folder, inbox)
     status = status_in(folder)
-    sys.exit(EXIT_NOT_BEGUN if status is None else status["code"])
+    sys.exit(EXIT_NOT_BEGUN if status is None else status.code)
 
 
 def _begun(root: str, folder: str) -> str:
@@ -73,26 +74,28 @@ def _begun(root: str, folder: str) -> str:
         if not take_claim(folder, BEGUN, slurm_job=number, **when):
             return "it has begun elsewhere, or was withdrawn"
         order = get(f"{folder}/order")
-        answer = _GONE if order is None else _started(root, cast("Order", order))
+        if order is None:
+            answer = StartAnswer(answer="failed", cause="its order is gone")
+        else:
+            answer = _started(root, Order.decoded(order))
     except (OSError, ValueError, KeyError) as error:
-        answer = {"answer": "failed", "cause": str(error)}
-    if answer["answer"] == "started":
+        answer = StartAnswer(answer="failed", cause=str(error))
+    if answer.answer == "started":
         return ""
-    cause = str(answer.get("cause") or "its supervisor did not start")
+    cause = answer.cause or "its supervisor did not start"
     with suppress(OSError):
         put(f"{folder}/refusal", {"cause": cause})
     return cause
 
 
-def _started(root: str, order: Order) -> Answer:
+def _started(root: str, order: Order) -> StartAnswer:
     """Start the supervisor of an attempt where Slurm has put it."""
     order = placed(at_home(order), os.environ)
     # A scheduler that came after the one that asked for it goes on with what that one asked for.
-    order["term"] = max(order["term"], count_in(f"{root}/term", "term"))
-    order["is_bound"] = True
-    open_shared_checkpoints(order["checkpoints"], order.get("user"))
-    answer, reader = begin(root, order, is_new=True)
-    return answer if reader < 0 else answer_of(reader)
+    order.term = max(order.term, count_in(f"{root}/term", "term"))
+    order.is_bound = True
+    open_shared_checkpoints(order.checkpoints, order.user)
+    return start(root, order, is_new=True)
 
 
 def _follow(root: str, folder: str, inbox: _Signals) -> None:
@@ -118,10 +121,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.leaves_by = ""
-        self._reader, writer = os.pipe()
-        for end in (self._reader, writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._reader = signal_pipe()
         for number in (signal.SIGUSR1, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         for number in LEAVE_SIGNALS:
@@ -228,12 +228,6 @@ def commands_after(folder: str, offset: int) -> list[bytes]:
         return []
 
 
-def note_leaving(folder: str, by: str) -> None:
-    """Note the signal by which the batch system told an attempt to end."""
-    with suppress(OSError):  # a full disk: what it has yet to save is more urgent
-        put(f"{folder}/leaving", {"signal": by, "wall_ns": time.time_ns()})
-
-
 def told_to_leave_by(folder: str) -> tuple[str, float | None]:
     """Return the signal that told an attempt to end, nothing if none did, and when.
 
@@ -269,12 +263,12 @@ def placed(order: Order, given: Mapping[str, str]) -> Order:
         OSError: Slurm does not say which nodes they are.
         ValueError: they, or their GPUs, are not as many as was planned.
     """
-    here = given.get("SLURMD_NODENAME") or order["placement"][0][0]
-    if len(order["placement"]) == 1:
+    here = given.get("SLURMD_NODENAME") or order.placement[0][0]
+    if len(order.placement) == 1:
         gpus = {here: indices_in(given.get("SLURM_JOB_GPUS", ""))}
     else:
         gpus = _shares(_output_of(["scontrol", "show", "job", "-d", "-o", given["SLURM_JOB_ID"]]))
-    planned = [node for node, _ in order["placement"]]
+    planned = [node for node, _ in order.placement]
     nodes = planned if set(planned) == set(gpus) else sorted(gpus, key=lambda node: node != here)
     if len(nodes) != len(planned):
         raise ValueError(f"Slurm gave {len(nodes)} nodes, expected {len(planned)}")
@@ -284,15 +278,14 @@ def placed(order: Order, given: Mapping[str, str]) -> Order:
     master, component = _address(nodes[0], here), _components(given)
     ranks = []
     for number, node in enumerate(nodes):
-        own = _on_node(order["ranks"][number], node, gpus[node], master)
+        own = _on_node(order.ranks[number], node, gpus[node], master)
         step = Step(node, len(gpus[node]), component.get(node, ""))
         ranks.append(own if node == here else _by_srun(own, step, given))
-    return {
-        **order,
-        "placement": [(node, sum(1 << gpu for gpu in gpus[node])) for node in nodes],
-        "gpus": [str(gpu) for node in nodes for gpu in gpus[node]],
-        "ranks": ranks,
-    }
+    return order.replaced(
+        placement=tuple([(node, sum(1 << gpu for gpu in gpus[node])) for node in nodes]),
+        gpus=tuple([str(gpu) for node in nodes for gpu in gpus[node]]),
+        ranks=tuple(ranks),
+    )
 
 
 def indices_in(text: str) -> list[int]:
@@ -306,13 +299,13 @@ def indices_in(text: str) -> list[int]:
 
 
 def _on_node(rank: Rank, node: str, gpus: list[int], master: str) -> Rank:
-    env = {**rank["env"], "SHUNTER_NODE": node, "MASTER_ADDR": master}
+    env = {**rank.env, "SHUNTER_NODE": node, "MASTER_ADDR": master}
     # Where Slurm shows a job its own devices only, they count from 0: it has said how.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     env["CUDA_VISIBLE_DEVICES"] = visible or ",".join(map(str, gpus))
-    names = [str(gpu) for gpu in gpus]
-    cpus = sorted(os.sched_getaffinity(0))
-    return {**rank, "env": env, "gpus": names, "cpus": cpus, "pinned": False}
+    names = tuple(map(str, gpus))
+    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    return rank.replaced(env=env, gpus=names, cpus=cpus, pinned=False)
 
 
 class Step(NamedTuple):
@@ -327,15 +320,15 @@ def _by_srun(rank: Rank, step: Step, given: Mapping[str, str]) -> Rank:
     """Return a rank that srun starts on another node of the job."""
     slurm = {name: text for name, text in given.items() if name.startswith("SLURM")}
     words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={step.node}", "--export=ALL"]
-    words += ["--unbuffered", "--mpi=none", f"--chdir={rank['directory']}", "--input=none"]
+    words += ["--unbuffered", "--mpi=none", f"--chdir={rank.directory}", "--input=none"]
     words += [f"--gpus-per-node={step.gpus}"] if step.gpus else []
     words += [f"--het-group={step.component}"] if step.component else []
     suffix = f"_HET_GROUP_{step.component}" if step.component else ""
     cpus = given.get(f"SLURM_CPUS_PER_TASK{suffix}")
     words += [f"--cpus-per-task={cpus}"] if cpus else []
-    env = {**rank["env"], **slurm}  # srun reads them, whatever the submitter exported
+    env = {**rank.env, **slurm}  # srun reads them, whatever the submitter exported
     env.pop("CUDA_VISIBLE_DEVICES")  # Slurm sets that of its node
-    return {**rank, "argv": [*words, *_WITHOUT_SLURM, *rank["argv"]], "env": env}
+    return rank.replaced(argv=(*words, *_WITHOUT_SLURM, *rank.argv), env=env)
 
 
 def _components(given: Mapping[str, str]) -> Mapping[str, str]:
@@ -349,7 +342,7 @@ def _components(given: Mapping[str, str]) -> Mapping[str, str]:
 
 def _planned_gpus(order: Order) -> Iterator[list[int]]:
     """Return the GPUs of each rank, as planned."""
-    for _, mask in order["placement"]:
+    for _, mask in order.placement:
         yield [gpu for gpu in range(mask.bit_length()) if mask >> gpu & 1]
 
 

@@ -12,6 +12,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from shunter.backends.node.records import stat_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -295,10 +297,10 @@ def is_of_session(pid: int) -> bool:
     """Say whether a process is of our session: not the sshd that serves all."""
     one = os.getpid()
     while one > 1:
-        try:
-            parent = int(_content_of(f"/proc/{one}/stat").rpartition(")")[2].split()[1])
-        except (OSError, IndexError, ValueError):
+        said = stat_of(one)
+        if not said:
             return False
+        parent = int(said[1])
         if one == pid:
             return parent != 1 or one == os.getpid()
         one = parent

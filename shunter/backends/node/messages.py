@@ -1,340 +1,72 @@
-"""What jobs tell supervisors, and supervisors schedulers: checked, bounded, read from an offset.
+"""What scheduler and agent say to each other, and what supervisors write down: each declared once.
 
-A shape is a function that returns a value as it should be, or raises. What a job or a host says is
-held to a shape where it comes in: no number of a hundred digits or text that cannot be encoded gets
-further. In this order: shapes, messages of a job, records, commands, journal.
+The scheduler's end of a session is `shunter.backends.live.node_agent`, the agent's is
+`shunter.backends.node.session`. A question is a line of JSON {"id", "do", ...}; its answer has the
+same id and two clocks; news are lines without an id. What comes from another process is decoded by
+these declarations (shapes.py), and what is not as declared raises WrongMessageError. Instants
+`*_ns` are nanoseconds of the host's monotonic clock. In this order: records of attempts and GPUs,
+orders, what jobs say, questions with their answers, and the wiring of a host.
+
+`PROTOCOL` is the version of all this, which the greeting of an agent ("protocol"; 1 where it is
+missing) and our claim name. A field that old peers may ignore leaves it; all else raises it by one.
+A scheduler installs its own agent, and refuses an agent of any other version. Records and orders of
+an earlier release are read all the same, since supervisors outlive it: a new field has a default.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from shunter.backends.node.records import LINE_BYTES_MAX, get, open_regular
+from shunter.backends.node.records import LINE_BYTES_MAX, get
+from shunter.backends.node.shapes import (
+    CLOCK_MOST,
+    COUNT_MOST,
+    Message,
+    WrongMessageError,
+    a_cause,
+    a_choice,
+    a_flag,
+    a_list,
+    a_number,
+    a_row,
+    a_table,
+    a_text,
+    a_whole,
+    an_object,
+    as_it_is,
+    checked,
+    cleaned,
+    field,
+    or_none,
+    shown,
+    within,
+    wrong,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any, ClassVar, Self
 
-    from shunter.backends.node.wire import (
-        Command,
-        Message,
-        Note,
-        Notes,
-        Sample,
-        Shape,
-        Started,
-        Status,
-    )
+    from shunter.backends.node.shapes import Shape
 
-_T = TypeVar("_T")
+    Key = tuple[str, int]
+    """A job, and the number of one of its attempts."""
+
+State = Literal["absent", "starting", "running", "ended", "lost"]
+Refusal = Literal["replaced", "taken", "shared"]
+Stance = Literal["stopped", "running", "starting", "absent", "ended", "lost"]
 PROTOCOL = 2
-"""The version of what agents and schedulers say: see `shunter.backends.live.messages`."""
 READ_BYTES_MAX = 1 << 18  # of an output, in one answer
-COUNT_MOST = 2**53 - 1  # what every reader of JSON can tell from its neighbours
-CLOCK_MOST = 2**63 - 1
-SHOWN_CHARACTERS = 40
-
-
-class WrongMessageError(ValueError):
-    """A message, or a part of it, is not what it should be."""
-
-    def __init__(self, what: str, path: str = "") -> None:
-        """Keep what is wrong, and of which part."""
-        super().__init__(f"{path or 'it'} {what}")
-        self.what, self.path = what, path
-
-
-def checked(value: object, shape: Shape[_T]) -> _T | None:
-    """Return a value as a shape has it; None if it is wrong."""
-    try:
-        return shape(value)
-    except (WrongMessageError, RecursionError):
-        return None
-
-
-def parsed(line: bytes) -> object:
-    """Return what a line of JSON says.
-
-    Raises:
-        WrongMessageError: it is no JSON, or nested beyond all measure.
-    """
-    try:
-        said: object = json.loads(line)
-    except (ValueError, RecursionError):
-        words = shown(line.decode("utf-8", "replace"))
-        raise WrongMessageError(f"is {words}, expected JSON") from None
-    return said
-
-
-def a_whole(least: int = 0, most: int = COUNT_MOST) -> Shape[int]:
-    """Return the shape of an integer from one number to another."""
-
-    def held(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise _wrong(value, f"a whole number from {least} to {most}")
-        return value
-
-    return held
-
-
-def a_number(least: float, most: float) -> Shape[float]:
-    """Return the shape of a finite number from one to another."""
-
-    def held(value: object) -> float:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not least <= value <= most  # which NaN never is
-        ):
-            raise _wrong(value, f"a number from {least:g} to {most:g}")
-        return float(value)
-
-    return held
-
-
-def a_text(most: int) -> Shape[str]:
-    """Return the shape of a text of so many characters at most, valid in UTF-8."""
-
-    def held(value: object) -> str:
-        if not isinstance(value, str) or len(value) > most or not _is_encodable(value):
-            raise _wrong(value, f"a text of {most} characters at most")
-        return value
-
-    return held
-
-
-def a_flag(value: object) -> bool:
-    """Hold a value to be true or false."""
-    if not isinstance(value, bool):
-        raise _wrong(value, "true or false")
-    return value
-
-
-def a_choice(*choices: str) -> Shape[str]:
-    """Return the shape of one of some texts."""
-
-    def held(value: object) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise _wrong(value, f"one of {', '.join(choices)}")
-        return value
-
-    return held
-
-
-def or_none(shape: Shape[_T]) -> Shape[_T | None]:
-    """Return the shape of a value that may be absent."""
-    return lambda value: None if value is None else shape(value)
-
-
-def a_list(shape: Shape[_T], most: int) -> Shape[list[_T]]:
-    """Return the shape of a list of so many values at most."""
-
-    def held(value: object) -> list[_T]:
-        if not isinstance(value, list) or len(value) > most:
-            raise _wrong(value, f"a list of {most} at most")
-        return [_within(f"[{number}]", shape, each) for number, each in enumerate(value)]
-
-    return held
-
-
-def a_row(*shapes: Shape[object]) -> Shape[list[object]]:
-    """Return the shape of a list with one value for each of the shapes."""
-
-    def held(value: object) -> list[object]:
-        if not isinstance(value, list) or len(value) != len(shapes):
-            raise _wrong(value, f"a list of {len(shapes)}")
-        pairs = enumerate(zip(shapes, value))
-        return [_within(f"[{number}]", shape, each) for number, (shape, each) in pairs]
-
-    return held
-
-
-def a_record(
-    needed: Mapping[str, Shape[object]],
-    others: Mapping[str, Shape[object]] | None = None,
-    *,
-    leaves_out: bool = False,
-) -> Shape[Any]:
-    """Return the shape of an object: what it needs, and what it may have.
-
-    What it may have and has not is None, or left out too; anything more is left out. Who names the
-    shape says what type such an object has (`wire`).
-    """
-
-    def held(value: object) -> dict[str, object]:
-        if not isinstance(value, dict):
-            raise _wrong(value, "an object")
-        for name in needed:
-            if name not in value:
-                raise WrongMessageError("is missing", name)
-        found = {name: _within(name, shape, value[name]) for name, shape in needed.items()}
-        for name, shape in (others or {}).items():
-            given = value.get(name)
-            if given is not None or not leaves_out:
-                found[name] = None if given is None else _within(name, shape, given)
-        return found
-
-    return held
-
-
-def an_object(value: object) -> dict[str, object]:
-    """Hold a value to be an object, whatever is in it."""
-    if not isinstance(value, dict):
-        raise _wrong(value, "an object")
-    return value
-
-
-def cleaned(value: object, most: int) -> str:
-    """Return somebody's words as a text that can be encoded and is not too long."""
-    said = value if isinstance(value, str) else shown(value)
-    return said[:most].encode("utf-8", "backslashreplace").decode("utf-8")[:most]
-
-
-def shown(value: object) -> str:
-    """Return how a wrong value is told of: its beginning, in plain letters."""
-    if isinstance(value, int) and not -CLOCK_MOST <= value <= CLOCK_MOST:
-        return "a whole number of more than 64 bits"
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
-    said = ascii(value[: SHOWN_CHARACTERS + 1] if isinstance(value, str) else value)
-    return said if len(said) <= SHOWN_CHARACTERS else said[:SHOWN_CHARACTERS] + "…"
-
-
-def _within(name: str, shape: Shape[_T], value: object) -> _T:
-    try:
-        return shape(value)
-    except WrongMessageError as error:
-        joint = "." if error.path and not error.path.startswith("[") else ""
-        raise WrongMessageError(error.what, f"{name}{joint}{error.path}") from None
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _wrong(value: object, expected: str) -> WrongMessageError:
-    return WrongMessageError(f"is {shown(value)}, expected {expected}")
-
-
-# Messages of a job: lines of JSON of at most 4096 bytes (shunter/train/channel.py lists them). A
-# wrong one is counted and dropped, and so is a note beyond a hundred and one a second.
-
-CAUSE_CHARACTERS = 200
-NOTES_AT_ONCE = 100
-NOTES_A_SECOND = 1.0
+READ_MOST = 100  # notes of a journal, in one answer
+ITEMS_MOST = 4096
+ATTEMPTS_MOST = 100_000
+PIDS_MOST = 4096
 BATCH_S_MOST = 1e6
 RANK_MOST = 10**6
-STEP = a_whole()
-CHECKPOINT = a_text(LINE_BYTES_MAX)
-KINDS: dict[str, Shape[Message]] = {
-    "progress": a_record(
-        {"rank": a_whole(0, RANK_MOST), "step": STEP},
-        {"batch_s": a_number(0, BATCH_S_MOST), "batches": a_whole(), "state": a_text(40)},
-    ),
-    "acknowledged": a_record({}, {"step": STEP}),
-    "saved": a_record({}, {"checkpoint": CHECKPOINT, "step": STEP, "bytes": a_whole()}),
-    "failed": a_record({}, {"error": a_text(LINE_BYTES_MAX), "step": STEP}),
-    "turns": a_record(
-        {"rank": a_whole(0, RANK_MOST), "ranks": a_whole(1, RANK_MOST)}, {"moves": a_flag}
-    ),
-    "standing": a_record({"rank": a_whole(0, RANK_MOST), "turn": a_whole(1)}),
-}
-KIND: Shape[Message] = a_record({"what": a_choice(*KINDS)})
-
-
-class Channel:
-    """What a job says through its FIFO, and how much of that was dropped."""
-
-    def __init__(self, fifo: int) -> None:
-        self.dropped = 0
-        self.cause = ""
-        self.fifo = fifo
-        self._left = b""
-        self._is_skipping = False
-        self._told, self._tell_at = 0, 1
-        self._credit = float(NOTES_AT_ONCE)
-        self._credit_s = time.monotonic()
-
-    def read(self) -> list[Message]:
-        """Return the messages that lie there, without those that are wrong."""
-        try:
-            lines = (self._left + os.read(self.fifo, 1 << 16)).split(b"\n")
-        except BlockingIOError:
-            return []
-        self._left = lines.pop()
-        found: list[Message] = []
-        for line in lines:
-            if self._is_skipping:  # the rest of one that was too long
-                self._is_skipping = False
-            elif line.strip():
-                found += self._message(line)
-        if len(self._left) > LINE_BYTES_MAX:
-            if not self._is_skipping:
-                self._message(self._left)
-            self._left, self._is_skipping = b"", True
-        return found
-
-    def may_note(self) -> bool:
-        """Say whether a job may have one more thing noted; if not, that is counted."""
-        now_s = time.monotonic()
-        self._credit += (now_s - self._credit_s) * NOTES_A_SECOND
-        self._credit, self._credit_s = min(self._credit, float(NOTES_AT_ONCE)), now_s
-        if self._credit < 1:
-            self.drop(f"more than {NOTES_AT_ONCE} messages at once, and one a second")
-            return False
-        self._credit -= 1
-        return True
-
-    def drop(self, cause: str) -> None:
-        """Count a message that is not taken."""
-        self.dropped += 1
-        self.cause = cleaned(cause, CAUSE_CHARACTERS)
-
-    def is_to_be_told(self, *, last: bool = False) -> bool:
-        """Say whether to tell of the dropped: the first, the 10th, 100th, the last."""
-        is_due = self.dropped >= self._tell_at or (last and self.dropped > self._told)
-        if is_due:
-            self._told = self.dropped
-            self._tell_at = 10 ** len(str(self.dropped))
-        return is_due
-
-    def _message(self, line: bytes) -> list[Message]:
-        what = "message"
-        try:
-            value = parsed(_short(line))
-            what = KIND(value)["what"]
-            return [{"what": what, **KINDS[what](value)}]
-        except WrongMessageError as error:
-            self.drop(f"{what}: {error}")
-            return []
-
-
-def _short(line: bytes) -> bytes:
-    if len(line) > LINE_BYTES_MAX:
-        raise WrongMessageError(f"has more than {LINE_BYTES_MAX} bytes")
-    return line
-
-
-# The records of an attempt. A job can write to their folder; a wrong record counts as absent.
-
-JOB_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-ATTEMPT_DIGITS_MOST = 9
-NUMBER = a_whole(1, 10**9)
-PATH = a_text(4096)
-NANOSECONDS = a_whole(0, CLOCK_MOST)
-CODE = a_whole(0, 255)
-CPUS = a_list(a_whole(0, 1 << 16), 1 << 13)
-GPU_MASK = a_whole(0, 2**1024 - 1)
-PORT = a_whole(0, 65535)
 SIGNAL_MOST = 127
-PIDS_MOST = 4096
+ERROR_CHARACTERS = 1000
+ATTEMPT_DIGITS_MOST = 9
+JOB_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def a_job(value: object) -> str:
@@ -345,120 +77,94 @@ def a_job(value: object) -> str:
     return name
 
 
+COUNT = a_whole()
+CLOCK = a_whole(0, CLOCK_MOST)
+NUMBER = a_whole(1, 10**9)
+CODE = a_whole(0, 255)
+PORT = a_whole(0, 65535)
+USER = a_whole(0, 2**32 - 1)
+GPU_MASK = a_whole(0, 2**1024 - 1)
+CPUS = a_list(a_whole(0, 1 << 16), 1 << 13)
+PIDS = a_list(a_whole(0, 2**31 - 1), PIDS_MOST)
+PATH = a_text(4096)
+LONG_TEXT = a_text(LINE_BYTES_MAX)
+CAUSE = a_text(1000)
+GPU_NAME = a_text(128)
+SHARE_OF_GPU = a_number(0, 100)
+STATE = a_choice("absent", "starting", "running", "ended", "lost")
+KEYS = a_list(a_row(a_job, NUMBER), ATTEMPTS_MOST)
+
+
 def number_of(name: str) -> int | None:
     """Return the number of the attempt that a folder is named by, if it is."""
     is_number = name.isascii() and name.isdigit() and len(name) <= ATTEMPT_DIGITS_MOST
     return int(name) if is_number and name != "0" else None
 
 
-STARTED: Shape[Started] = a_record(
-    {
-        "boot": a_text(64),
-        "started_ns": NANOSECONDS,
-        "pid": a_whole(1, 2**31 - 1),
-        "placement": a_list(a_row(a_text(256), GPU_MASK), 4096),
-        "ranks": a_list(a_record({"cpus": CPUS}, {"pinned": a_flag}), 4096),
-        "port": or_none(PORT),
-        "gpus": a_list(a_text(128), 4096),
-    },
-    {
-        "cgroup": PATH,
-        "job": a_job,
-        "attempt": NUMBER,
-        "term": a_whole(),
-        "uid": a_whole(0, 2**32 - 1),
-        "since": a_whole(),
-    },
-)
-STATUS: Shape[Status] = a_record(
-    {
-        "code": CODE,
-        "suspended": a_flag,
-        "why": a_choice("", "suspend", "terminate", "fence", "heartbeat", "rank"),
-        "saved": a_flag,
-        "ended_ns": NANOSECONDS,
-    },
-    {
-        "codes": a_list(or_none(CODE), 4096),
-        "stragglers": a_whole(),
-        "memory_kills": a_whole(),
-        "output_dropped_bytes": a_whole(),
-        "saved_ns": NANOSECONDS,
-        "signal": or_none(a_whole(1, SIGNAL_MOST)),
-    },
-)
-SAMPLE: Shape[Sample] = a_record(
-    {"at_ns": NANOSECONDS, "pids": a_list(a_whole(0, 2**31 - 1), PIDS_MOST)},
-    {
-        "step": STEP,
-        "batch_s": a_number(0, BATCH_S_MOST),
-        "printed": a_flag,
-        "cpus": a_number(0, 1 << 16),
-        "memory_mb": a_whole(),
-    },
-)
+# Records of attempts and GPUs. A job can write to the folder of its attempt; a wrong record there
+# counts as absent.
 
 
-def started_in(folder: str) -> Started | None:
-    """Return the record that says that an attempt started; None if there is none."""
-    return checked(get(f"{folder}/started"), STARTED)
+class RankStarted(Message):
+    """What a rank was given: its CPUs, and whether it asked for them."""
+
+    cpus: tuple[int, ...] = field(CPUS)
+    pinned: bool | None = field(a_flag, default=None)
 
 
-def status_in(folder: str) -> Status | None:
-    """Return the record that says how an attempt ended; None if there is none."""
-    return checked(get(f"{folder}/status"), STATUS)
+class Started(Message):
+    """The record that an attempt started, with what its ranks were given."""
+
+    boot: str = field(a_text(64))
+    started_ns: int = field(CLOCK)
+    pid: int = field(a_whole(1, 2**31 - 1))
+    placement: tuple[tuple[str, int], ...] = field(a_list(a_row(a_text(256), GPU_MASK), ITEMS_MOST))
+    ranks: tuple[RankStarted, ...] = field(a_list(RankStarted.decoded, ITEMS_MOST))
+    port: int | None = field(or_none(PORT))
+    gpus: tuple[str, ...] = field(a_list(GPU_NAME, ITEMS_MOST))
+    cgroup: str | None = field(PATH, default=None)
+    job: str | None = field(a_job, default=None)
+    attempt: int | None = field(NUMBER, default=None)
+    term: int | None = field(COUNT, default=None)
+    uid: int | None = field(USER, default=None)
+    since: int | None = field(COUNT, default=None)
 
 
-def sample_in(folder: str) -> Sample | None:
-    """Return the newest sample of an attempt; None if there is none."""
-    return checked(get(f"{folder}/sample"), SAMPLE)
+class Status(Message):
+    """The record of how an attempt ended."""
+
+    code: int = field(CODE)
+    suspended: bool = field(a_flag)
+    why: str = field(a_choice("", "suspend", "terminate", "fence", "heartbeat", "rank"))
+    saved: bool = field(a_flag)
+    ended_ns: int = field(CLOCK)
+    codes: tuple[int | None, ...] | None = field(a_list(or_none(CODE), ITEMS_MOST), default=None)
+    stragglers: int | None = field(COUNT, default=None)
+    memory_kills: int | None = field(COUNT, default=None)
+    output_dropped_bytes: int | None = field(COUNT, default=None)
+    saved_ns: int | None = field(CLOCK, default=None)
+    signal: int | None = field(a_whole(1, SIGNAL_MOST), default=None)
 
 
-# Commands to a supervisor, read from its FIFO.
+class Sample(Message):
+    """The newest sample of an attempt: how far it is, and what its processes use.
 
-WEIGHT_LEAST, WEIGHT_MOST = 1e-6, 1e6
-PACK_MOST = 256
-SERVER_MOST = 1024
-TIMETABLE = a_list(a_whole(), 3)
-COMMAND: Shape[Command] = a_record(
-    {"do": a_text(16)},
-    {
-        "term": a_whole(),
-        "mode": a_text(16),
-        "upto": a_whole(),
-        "mask": GPU_MASK,
-        "number": a_whole(),
-        "weight": a_number(WEIGHT_LEAST, WEIGHT_MOST),
-        "pack": a_text(PACK_MOST),
-        "timetable": TIMETABLE,
-        "server": a_text(SERVER_MOST),
-        "until": a_whole(),
-    },
-)
+    `cpus` are the busy ones. The file of a supervisor names no attempt: its folder does.
+    """
+
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    at_ns: int = field(CLOCK)
+    pids: tuple[int, ...] = field(PIDS)
+    step: int | None = field(COUNT, default=None)
+    batch_s: float | None = field(a_number(0, BATCH_S_MOST), default=None)
+    printed: bool | None = field(a_flag, default=None)
+    cpus: float | None = field(a_number(0, 1 << 16), default=None)
+    memory_mb: int | None = field(COUNT, default=None)
 
 
-def commands_in(fifo: int) -> list[Command]:
-    """Return the orders that lie in a FIFO; what is none is dropped."""
-    try:
-        lines = os.read(fifo, 1 << 16).splitlines()
-    except BlockingIOError:
-        return []
-    found = []
-    for line in lines:
-        with suppress(WrongMessageError, RecursionError):
-            found.append(COMMAND(parsed(line)))
-    return found
-
-
-# The journal of an attempt: a JSON object a line; the n-th line ever written is note n.
-#
-# A scheduler acknowledges notes whose facts are durable, and the supervisor drops them: a first
-# line `{"trimmed": N, "facts": F}` says how many are gone, and how many of these were facts.
-
-KEPT_MOST = 256
-READ_MOST = 100
-JOURNAL_READ_BYTES = 1 << 16
-FILE_BYTES_MOST = 1 << 20
+OTHER = "other"
+"""A kind of note of another version."""
 FACTS = (
     "acknowledged",
     "escalated",
@@ -470,142 +176,643 @@ FACTS = (
     "turn_started",
     "turn_ended",
 )
-OTHER = "other"
-AT_NS = a_whole(0, CLOCK_MOST)
-MODE = a_text(16)
-CAUSE = a_text(1000)
-KINDS_NOTED: dict[str, Shape[Note]] = {
-    "requested": a_record({"at_ns": AT_NS, "mode": MODE}),
-    "escalated": a_record({"at_ns": AT_NS, "mode": a_choice("signal", "restart")}),
-    "acknowledged": a_record({"at_ns": AT_NS}),
-    "saved": a_record(
-        {"at_ns": AT_NS}, {"checkpoint": CHECKPOINT, "step": STEP, "bytes": a_whole()}
-    ),
-    "failed": a_record({"at_ns": AT_NS}, {"error": CAUSE, "step": STEP}),
-    "stopped": a_record({"at_ns": AT_NS}),
-    "training": a_record({"at_ns": AT_NS}),
-    "continued": a_record({"at_ns": AT_NS}),
-    "refused": a_record({"at_ns": AT_NS, "count": a_whole(1), "cause": CAUSE}),
-    "turn_started": a_record(
-        {"at_ns": AT_NS, "mask": a_whole(1, 2**1024 - 1)}, {"can_move": a_flag}
-    ),
-    "turn_ended": a_record({"at_ns": AT_NS}),
-    OTHER: a_record({"at_ns": AT_NS}),  # a kind of another version
+KINDS_NOTED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "requested": (("mode",), ()),
+    "escalated": (("mode",), ()),
+    "acknowledged": ((), ()),
+    "saved": ((), ("checkpoint", "step", "bytes")),
+    "failed": ((), ("error", "step")),
+    "stopped": ((), ()),
+    "training": ((), ()),
+    "continued": ((), ()),
+    "refused": (("count", "cause"), ()),
+    "turn_started": (("mask",), ("can_move",)),
+    "turn_ended": ((), ()),
+    OTHER: ((), ()),
 }
-KIND_NOTED: Shape[Note] = a_record({"what": a_text(40)})
-NUMBER_NOTED: Shape[Note] = a_record({"n": a_whole(1)})
-HEAD: Shape[dict[str, int]] = a_record({"trimmed": a_whole(1), "facts": a_whole()})
+"""Of a kind of note the fields that it needs, and those that it may have, beside all others'."""
 
 
-class Journal:
-    """The journal of an attempt as its supervisor keeps it."""
+class Note(Message):
+    """The note `n` of a journal; which of it is there depends on its kind."""
 
-    def __init__(self, folder: str) -> None:
-        self._path = f"{folder}/journal"
-        self._lines: list[tuple[str, bytes]] = []
-        self._trimmed = self._facts = 0
-        self._is_torn = False
+    n: int = field(a_whole(1))
+    what: str = field(a_text(40))
+    at_ns: int = field(CLOCK)
+    mode: str | None = field(a_text(16), default=None, is_sparse=True)
+    checkpoint: str | None = field(LONG_TEXT, default=None, is_sparse=True)
+    step: int | None = field(COUNT, default=None, is_sparse=True)
+    bytes: int | None = field(COUNT, default=None, is_sparse=True)
+    error: str | None = field(CAUSE, default=None, is_sparse=True)
+    count: int | None = field(a_whole(1), default=None, is_sparse=True)
+    cause: str | None = field(CAUSE, default=None, is_sparse=True)
+    mask: int | None = field(a_whole(1, 2**1024 - 1), default=None, is_sparse=True)
+    can_move: bool | None = field(a_flag, default=None, is_sparse=True)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so much is unread that nothing more of a job's may be noted."""
-        return len(self._lines) >= KEPT_MOST
-
-    def add(self, what: str, **fields: object) -> None:
-        """Add a note; on a full disk it is kept, and written by a later `mend`."""
-        line = json.dumps({"what": what, "at_ns": time.monotonic_ns(), **fields}).encode() + b"\n"
-        self._lines.append((what, line))
-        if self._is_torn or not self._append(line):
-            self._is_torn = True
-            self.mend()
-
-    def acknowledge(self, upto: int) -> None:
-        """Drop the notes up to a number: the scheduler has them, durably."""
-        count = min(upto - self._trimmed, len(self._lines))
-        if count > 0:
-            self._facts += sum(1 for what, _ in self._lines[:count] if what in FACTS)
-            self._trimmed += count
-            del self._lines[:count]
-            self._is_torn = True
-            self.mend()
-
-    def mend(self, *, anew: bool = False) -> None:
-        """Write what the file should hold, if it does not; a full disk makes that later."""
-        if not (self._is_torn or anew):
-            return
-        head = b""
-        if self._trimmed:
-            head = json.dumps({"trimmed": self._trimmed, "facts": self._facts}).encode() + b"\n"
-        try:
-            with open(f"{self._path}.new", "wb") as file:
-                file.write(head + b"".join(line for _, line in self._lines))
-            os.replace(f"{self._path}.new", self._path)
-        except OSError:
-            return
-        self._is_torn = False
-
-    def _append(self, line: bytes) -> bool:
-        try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            try:
-                return os.write(file, line) == len(line)
-            finally:
-                os.close(file)
-        except OSError:
-            return False
+    @classmethod
+    def decoded(cls, value: object) -> Self:
+        """Return a note with what its kind has, and nothing of another kind."""
+        what = kind_in(value, a_text(40))
+        what = what if what in KINDS_NOTED else OTHER
+        note = super().decoded({"what": what, **_of_kind(value, KINDS_NOTED[what], "n", "at_ns")})
+        if what == "escalated" and note.mode not in ("signal", "restart"):
+            raise WrongMessageError("is no signal or restart", "mode")
+        return note
 
 
-def read_journal(folder: str, after: int = 0) -> Notes:
-    """Return a piece of a journal, from the note after one on."""
-    number = facts = size = 0
-    notes: list[Note] = []
-    before = 0
-    for line in _lines_of(f"{folder}/journal"):
-        head = None if number else _trim_of(line)
-        if head is not None:
-            number, facts = head["trimmed"], head["facts"]
-            continue
-        number += 1
-        note = _noted(line, number)
-        if number <= after:
-            facts += note["what"] in FACTS
-            continue
-        if len(notes) == READ_MOST or (notes and size + len(line) > JOURNAL_READ_BYTES):
-            return {"after": after, "facts": facts, "notes": notes, "is_all": False}
-        size += len(line)
-        note["at_ns"] = before = note["at_ns"] or before
-        notes.append(note)
-    return {"after": after, "facts": facts, "notes": notes, "is_all": True}
+def kind_in(value: object, shape: Shape[str]) -> str:
+    """Return the kind that a note or a message of a job names."""
+    given = an_object(value)
+    if "what" not in given:
+        raise WrongMessageError("is missing", "what")
+    return within("what", shape, given["what"])
 
 
-def a_note(value: object) -> Note:
-    """Hold a value to be a note as it is told, with its number."""
-    number, what = NUMBER_NOTED(value)["n"], KIND_NOTED(value)["what"]
-    what = what if what in KINDS_NOTED else OTHER
-    return {"n": number, "what": what, **KINDS_NOTED[what](value)}
+def _of_kind(
+    value: object, kind: tuple[tuple[str, ...], tuple[str, ...]], *always: str
+) -> dict[str, object]:
+    """Return of a message what one of its kind needs and may have."""
+    given, (needed, others) = an_object(value), kind
+    for name in (*always, *needed):
+        if name not in given:
+            raise WrongMessageError("is missing", name)
+    return {name: given[name] for name in (*always, *needed, *others) if name in given}
 
 
-def _trim_of(line: bytes) -> dict[str, int] | None:
-    try:
-        return HEAD(parsed(line))
-    except WrongMessageError:
-        return None
+class Notes(Message):
+    """Notes of a journal behind the number `after`; before them were `facts`."""
+
+    after: int = field(COUNT, default=0)
+    facts: int | None = field(COUNT, default=None)
+    notes: tuple[Note, ...] = field(a_list(Note.decoded, READ_MOST), default=())
+    is_all: bool = field(a_flag, default=False)
 
 
-def _noted(line: bytes, number: int) -> Note:
-    """Return a note; for a line that is none, one that says so."""
-    try:
-        return a_note({**an_object(parsed(line)), "n": number})
-    except WrongMessageError as error:
-        cause = f"its journal, line {number}: {error}"
-        return {"n": number, "what": "refused", "at_ns": 0, "count": 1, "cause": cause}
+class Known(Message):
+    """All that a host tells of an attempt, whose records lie in a folder.
+
+    `notes` are those of its journal behind the number `after`, before which were `facts`, and
+    `is_all` says whether they are all. `cause` is why it is over without a status, if it is known.
+    """
+
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    folder: str = field(PATH)
+    state: State = field(STATE)
+    started: Started | None = field(or_none(Started.decoded))
+    status: Status | None = field(or_none(Status.decoded))
+    after: int = field(COUNT, default=0, is_needed=True)
+    facts: int | None = field(or_none(COUNT), default=None, is_needed=True)
+    notes: tuple[Note, ...] = field(a_list(Note.decoded, READ_MOST), default=(), is_needed=True)
+    is_all: bool = field(a_flag, default=False, is_needed=True)
+    cause: str = field(CAUSE, default="", is_sparse=True)
 
 
-def _lines_of(path: str) -> list[bytes]:
-    """Return the whole lines of a file, of its first mebibyte."""
-    try:
-        with open(open_regular(path), "rb") as file:
-            content = file.read(FILE_BYTES_MOST)
-    except OSError:
-        return []
-    return content.split(b"\n")[:-1]
+MANY_KNOWN = a_list(Known.decoded, ATTEMPTS_MOST)
+
+
+def a_pid(name: object) -> int:
+    """Hold the name in an object, or a number, to be the id of a process."""
+    digits = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) <= 10
+    return a_whole(0, 2**31 - 1)(int(str(name)) if digits else name)
+
+
+class GpuReading(Message):
+    """What could be read of a GPU, and the codes of NVML for what could not."""
+
+    index: int = field(a_whole(0, 1 << 16))
+    faults: dict[str, int] = field(a_table(a_text(256), a_whole(0, 10**6), 64))
+    uuid: str | None = field(GPU_NAME, default=None)
+    utilisation: float | None = field(SHARE_OF_GPU, default=None)
+    memory_mb: int | None = field(COUNT, default=None)
+    memory_total_mb: int | None = field(COUNT, default=None)
+    memory_by_pid: dict[int, int] | None = field(a_table(a_pid, COUNT, 100_000), default=None)
+    name: str | None = field(a_text(256), default=None, is_sparse=True)
+    bus: str | None = field(a_text(256), default=None, is_sparse=True)
+
+
+def started_in(folder: str) -> Started | None:
+    """Return the record that says that an attempt started; None if there is none."""
+    return checked(get(f"{folder}/started"), Started.decoded)
+
+
+def status_in(folder: str) -> Status | None:
+    """Return the record that says how an attempt ended; None if there is none."""
+    return checked(get(f"{folder}/status"), Status.decoded)
+
+
+# Orders. They are ours, so nothing bounds them here but what is needed to read them.
+
+
+class User(Message):
+    """Whom the ranks of a job run as."""
+
+    uid: int = field(COUNT)
+    gid: int = field(COUNT)
+    groups: tuple[int, ...] = field(a_list(COUNT, COUNT_MOST))
+    home: str = field(as_it_is, default="")
+
+
+class Rank(Message):
+    """How one rank is run; `pinned` says whether it asked for its CPUs."""
+
+    argv: tuple[str, ...] = field(a_list(as_it_is, COUNT_MOST))
+    env: dict[str, str] = field(as_it_is)
+    cpus: tuple[int, ...] = field(a_list(COUNT, COUNT_MOST), default=())
+    pinned: bool = field(a_flag, default=False)
+    directory: str = field(as_it_is)
+    gpus: tuple[str, ...] = field(a_list(as_it_is, COUNT_MOST), default=())
+
+
+class Suspend(Message):
+    """How a job is asked to leave, and for how many seconds each stage may take."""
+
+    mode: str = field(as_it_is)
+    signal: int = field(COUNT)
+    cooperative_s: float = field(as_it_is)
+    signal_s: float = field(as_it_is)
+    restart_s: float = field(as_it_is)
+
+
+class HeartbeatLimits(Message):
+    """Where a scheduler shows that it is alive, and after how many seconds it is not."""
+
+    path: str = field(as_it_is)
+    deadline_s: float = field(as_it_is)
+    is_remote: bool = field(a_flag, default=False)
+
+
+class Shares(Message):
+    """What an attempt is held to under one agent: thousandths of CPUs, and MB.
+
+    0 is as much as there is. `cpus` are those to choose from, where only whole ones can be given.
+    """
+
+    cpus_milli: int = field(COUNT)
+    memory_mb: int = field(COUNT)
+    cpus: tuple[int, ...] = field(a_list(COUNT, COUNT_MOST))
+
+
+TIMETABLE = a_list(COUNT, 3)
+HOMES = a_list(a_row(as_it_is, GPU_MASK), COUNT_MOST)
+
+
+class AttemptTurns(Message):
+    """How an attempt takes turns on the GPUs of its server.
+
+    One that `is_fixed` works on its own GPUs only, until its program says that it takes its GPU
+    anew with each turn. At the end of a turn its next mini-batch boundary is waited for up to
+    `boundary_most_us`. Its supervisor and those of the others do it by themselves: turns.py.
+    `homes` are its own GPUs by server, of those of the node. A gang over several servers has its
+    turns by a `timetable`: period, first instant and length, in microseconds since the epoch.
+    """
+
+    weight: float = field(as_it_is)
+    is_fixed: bool = field(a_flag)
+    quantum_us: int = field(COUNT)
+    wait_most_us: int | None = field(or_none(COUNT))
+    boundary_most_us: int = field(COUNT)
+    homes: tuple[tuple[str, int], ...] = field(HOMES, default=(), is_sparse=True)
+    timetable: tuple[int, ...] | None = field(TIMETABLE, default=None, is_sparse=True)
+
+
+class Order(Message):
+    """What the supervisor of an attempt is started with.
+
+    `time_limit_s` is for who hands it to a batch system: supervisors keep no time limits.
+    An agent finds out itself who `user_name` is, and which control group is to hold the attempt:
+    what follows `awaits_others` is filled in there. Without `shares` it is held to `memory_mb` at
+    most, and to the CPUs of its ranks. If it `is_bound`, it ends with whoever starts its
+    supervisor. If it `awaits_others`, its ranks run their program only once it is told to `go`.
+    """
+
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    term: int = field(COUNT)
+    placement: tuple[tuple[str, int], ...] = field(HOMES)
+    ranks: tuple[Rank, ...] = field(a_list(Rank.decoded, COUNT_MOST))
+    suspend: Suspend = field(Suspend.decoded)
+    grace_s: float = field(as_it_is)
+    port: int | None = field(PORT, default=None)
+    sample_s: float = field(as_it_is, default=0)
+    output_bytes_max: int = field(COUNT, default=0)
+    heartbeat: HeartbeatLimits | None = field(HeartbeatLimits.decoded, default=None)
+    gpus: tuple[str, ...] = field(a_list(as_it_is, COUNT_MOST), default=())
+    memory_mb: int = field(COUNT, default=0)
+    user_name: str = field(as_it_is, default="")
+    checkpoints: str = field(as_it_is, default="")
+    time_limit_s: float | None = field(as_it_is, default=None, is_sparse=True)
+    shares: Shares | None = field(Shares.decoded, default=None, is_sparse=True)
+    is_bound: bool = field(a_flag, default=False, is_sparse=True)
+    slicing: AttemptTurns | None = field(AttemptTurns.decoded, default=None, is_sparse=True)
+    awaits_others: bool = field(a_flag, default=False, is_sparse=True)
+    cgroup: str | None = field(as_it_is, default=None, is_sparse=True)
+    user: User | None = field(User.decoded, default=None, is_sparse=True)
+    seal: str = field(as_it_is, default="", is_sparse=True)
+
+
+WEIGHT = a_number(1e-6, 1e6)
+PACK = a_text(256)
+
+
+class Command(Message):
+    """A line to a supervisor that runs: what it is told `do`.
+
+    To `slice` is to take turns of a `weight`, and on the GPUs of a `mask` as its own; with those of
+    a `pack` at once, or by a `timetable`. An agent adds the `term` of its scheduler. A supervisor
+    that rotates orders a `turn`: on the GPUs of a `mask`, with a `number`, on a `server`, and
+    `until` an instant by the timetable. To `acknowledge` is to drop the notes `upto` a number.
+    """
+
+    do: str = field(a_text(16))
+    weight: float | None = field(WEIGHT, default=None, is_sparse=True)
+    mask: int | None = field(GPU_MASK, default=None, is_sparse=True)
+    pack: str | None = field(PACK, default=None, is_sparse=True)
+    timetable: tuple[int, ...] | None = field(TIMETABLE, default=None, is_sparse=True)
+    term: int | None = field(COUNT, default=None, is_sparse=True)
+    mode: str | None = field(a_text(16), default=None, is_sparse=True)
+    upto: int | None = field(COUNT, default=None, is_sparse=True)
+    number: int | None = field(COUNT, default=None, is_sparse=True)
+    server: str | None = field(a_text(1024), default=None, is_sparse=True)
+    until: int | None = field(COUNT, default=None, is_sparse=True)
+
+
+# What a job says of itself: lines of JSON of at most 4096 bytes (shunter/train/channel.py).
+
+RANK = a_whole(0, RANK_MOST)
+
+
+KINDS_SAID: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "progress": (("rank", "step"), ("batch_s", "batches", "state")),
+    "acknowledged": ((), ("step",)),
+    "saved": ((), ("checkpoint", "step", "bytes")),
+    "failed": ((), ("error", "step")),
+    "turns": (("rank", "ranks"), ("moves",)),
+    "standing": (("rank", "turn"), ()),
+}
+"""Of a kind of message the fields that it needs, and those that it may have."""
+KIND_SAID = a_choice(*KINDS_SAID)
+
+
+class JobMessage(Message):
+    """What a job says of itself; which of it is there depends on its kind."""
+
+    what: str = field(KIND_SAID)
+    rank: int | None = field(RANK, default=None, is_sparse=True)
+    step: int | None = field(COUNT, default=None, is_sparse=True)
+    batch_s: float | None = field(a_number(0, BATCH_S_MOST), default=None, is_sparse=True)
+    batches: int | None = field(COUNT, default=None, is_sparse=True)
+    state: str | None = field(a_text(40), default=None, is_sparse=True)
+    checkpoint: str | None = field(LONG_TEXT, default=None, is_sparse=True)
+    bytes: int | None = field(COUNT, default=None, is_sparse=True)
+    error: str | None = field(LONG_TEXT, default=None, is_sparse=True)
+    ranks: int | None = field(a_whole(1, RANK_MOST), default=None, is_sparse=True)
+    moves: bool | None = field(a_flag, default=None, is_sparse=True)
+    turn: int | None = field(a_whole(1), default=None, is_sparse=True)
+
+    @classmethod
+    def decoded(cls, value: object) -> Self:
+        """Return a message with what its kind has, and nothing of another kind."""
+        what = kind_in(value, KIND_SAID)
+        return super().decoded({"what": what, **_of_kind(value, KINDS_SAID[what])})
+
+
+# Questions and their answers.
+
+REFUSAL = a_choice("replaced", "taken", "shared")
+STANCE = a_choice("stopped", "running", "starting", "absent", "ended", "lost")
+
+
+class Answer(Message):
+    """What every answer has: the clocks of the host when it was given."""
+
+    now_ns: int = field(CLOCK, default=0, is_needed=True)
+    up_ns: int = field(CLOCK, default=0, is_needed=True)
+
+
+class Failed(Answer):
+    """It could not be done; this is why, in words that can be kept."""
+
+    error: str = field(lambda value: cleaned(value, ERROR_CHARACTERS))
+
+
+class Greeting(Answer):
+    """The first line of a session: where the agent works, and on what."""
+
+    base: str = field(PATH)
+    boot: str = field(a_text(64))
+    wall_s: float = field(a_number(0, 1e12))
+    python: tuple[int, ...] = field(a_list(COUNT, 3))
+    uid: int = field(USER)
+    protocol: int = field(a_whole(1), default=1)
+
+
+class Claimed(Answer):
+    """The node is ours: where attempts lie on it, and the term in force.
+
+    `shares` says by what attempts are held to their CPUs and memory, if they are.
+    """
+
+    root: str = field(PATH)
+    term: int = field(COUNT)
+    shares: str = field(CAUSE, default="")
+
+
+class ClaimRefused(Answer):
+    """The node is another scheduler's, or another host's too."""
+
+    refused: Refusal = field(REFUSAL)
+    cause: str = field(a_cause(ERROR_CHARACTERS))
+
+
+class Beaten(Answer):
+    """The sign of life was noted."""
+
+
+class Looked(Answer):
+    """What has changed of attempts, their new samples, and new readings of GPUs."""
+
+    changed: tuple[Known, ...] = field(MANY_KNOWN)
+    samples: tuple[Sample, ...] = field(a_list(Sample.decoded, ATTEMPTS_MOST))
+    gpus: tuple[GpuReading, ...] | None = field(or_none(a_list(GpuReading.decoded, ITEMS_MOST)))
+
+
+class StartAnswer(Answer):
+    """What came of an order to start, why, and what is known of the attempt now."""
+
+    answer: Literal["started", "known", "refused", "failed", "late", "unknown"] = field(
+        a_choice("started", "known", "refused", "failed", "late", "unknown")
+    )
+    cause: str = field(a_cause(ERROR_CHARACTERS), default="")
+    known: Known | None = field(Known.decoded, default=None)
+
+
+class Fenced(Answer):
+    """What is known of the attempt that was fenced last, if there is a trace of it."""
+
+    fenced: tuple[Known, ...] = field(MANY_KNOWN)
+
+
+class SetAsideAnswer(Answer):
+    """Whether the attempt is over."""
+
+    is_over: bool = field(a_flag)
+
+
+class SendAnswer(Answer):
+    """Whether a supervisor has taken the command."""
+
+    taken: bool = field(a_flag)
+
+
+class ReshapeAnswer(Answer):
+    """What an attempt is held to now, and why not to what it was to be.
+
+    0: to as much as there is. `cpus` are those it is bound to, where it is to whole ones.
+    """
+
+    cpus_milli: int = field(COUNT)
+    memory_mb: int = field(COUNT)
+    cpus: tuple[int, ...] = field(CPUS, default=())
+    cause: str = field(a_cause(ERROR_CHARACTERS), default="")
+
+
+class Stand(Message):
+    """How an attempt stands after a switch: still, or its state if it does not run."""
+
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    stance: Stance = field(STANCE)
+
+
+class SwitchAnswer(Answer):
+    """How all attempts of a switch stand: those that were to stop first."""
+
+    stands: tuple[Stand, ...] = field(a_list(Stand.decoded, ATTEMPTS_MOST))
+
+
+class InventoryAnswer(Answer):
+    """The attempts that were asked for; their notes are not among it."""
+
+    attempts: tuple[Known, ...] = field(MANY_KNOWN)
+
+
+def _bytes_as_text(value: object) -> str:
+    data = a_text(READ_BYTES_MAX)(value)
+    if not data.isascii() and max(data) > "\xff":
+        raise WrongMessageError("is no text of bytes")
+    return data
+
+
+class ReadAnswer(Answer):
+    """A piece of an output, a character a byte, and its size; None: it is not there."""
+
+    data: str = field(_bytes_as_text)
+    size: int | None = field(or_none(COUNT))
+
+
+class PortAnswer(Answer):
+    """The first port of some that is free; None if none is."""
+
+    port: int | None = field(or_none(PORT))
+
+
+A_co = TypeVar("A_co", bound=Answer, covariant=True)
+
+
+class Question(Message, Generic[A_co]):
+    """A question, which gets an answer `A_co`, or `Failed`.
+
+    Its class names what it is on the line (`DO`), and the shape of its answer.
+    """
+
+    DO: ClassVar[str] = ""
+    ANSWER: ClassVar[Any]
+
+
+def _claim_answer(value: object) -> Claimed | ClaimRefused:
+    kind = ClaimRefused if an_object(value).get("refused") is not None else Claimed
+    return kind.decoded(value)
+
+
+class Claim(Question["Claimed | ClaimRefused"]):
+    """Take the node for one term of a scheduler.
+
+    `asked_ns` is the uptime of the host when it is asked: it counts as a sign of life of then. If
+    it `is_limited`, attempts are held to the shares in their orders.
+    """
+
+    DO, ANSWER = "claim", _claim_answer
+    asked_ns: int = field(CLOCK)
+    cluster: str = field(as_it_is)
+    term: int = field(COUNT)
+    holder: str = field(as_it_is)
+    node: str = field(as_it_is)
+    cgroup: str | None = field(or_none(as_it_is))
+    is_limited: bool = field(a_flag, default=False, wire="is_sized")
+    protocol: int = field(COUNT, default=PROTOCOL)
+
+
+class Beat(Question[Beaten]):
+    """Note a sign of life of the scheduler at an uptime of the host."""
+
+    DO, ANSWER = "beat", Beaten.decoded
+    asked_ns: int = field(CLOCK)
+
+
+class Look(Question[Looked]):
+    """Beat, and tell what has changed; all that is known of the attempts `anew`.
+
+    `watched` are attempts with the numbers of the last note that was read and that is durable;
+    with `is_all` no others are watched any more.
+    """
+
+    DO, ANSWER = "look", Looked.decoded
+    asked_ns: int = field(CLOCK)
+    watched: tuple[tuple[str, int, int, int], ...] = field(
+        a_list(a_row(a_job, NUMBER, COUNT, COUNT), ATTEMPTS_MOST)
+    )
+    anew: tuple[Key, ...] = field(KEYS)
+    is_all: bool = field(a_flag)
+
+
+class Start(Question[StartAnswer]):
+    """Start an attempt, unless the host's uptime is beyond `before_ns`."""
+
+    DO, ANSWER = "start", StartAnswer.decoded
+    order: Order = field(Order.decoded)
+    before_ns: int = field(a_whole(-CLOCK_MOST, CLOCK_MOST))
+
+
+class Fence(Question[Fenced]):
+    """Let no attempt of a job up to this one start any more, and end those that have."""
+
+    DO, ANSWER = "fence", Fenced.decoded
+    job: str = field(a_job)
+    attempt: int = field(COUNT)
+
+
+class SetAside(Question[SetAsideAnswer]):
+    """End an attempt of which nothing is to be told; that of a stray raises no fence."""
+
+    DO, ANSWER = "set_aside", SetAsideAnswer.decoded
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    is_stray: bool = field(a_flag, default=False, is_sparse=True)
+
+
+class Send(Question[SendAnswer]):
+    """Hand a command to the supervisor of an attempt."""
+
+    DO, ANSWER = "send", SendAnswer.decoded
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    order: Command = field(Command.decoded)
+
+
+class Reshape(Question[ReshapeAnswer]):
+    """Hold an attempt that runs to other shares, which may be those it has."""
+
+    DO, ANSWER = "reshape", ReshapeAnswer.decoded
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    shares: Shares = field(Shares.decoded)
+
+
+class Switch(Question[SwitchAnswer]):
+    """Have some attempts stand still, and once they do others go on.
+
+    Where one that is to stand still does not in time, none goes on. One that is gone counts as
+    standing still. Asked again, it changes nothing.
+    """
+
+    DO, ANSWER = "switch", SwitchAnswer.decoded
+    stops: tuple[Key, ...] = field(KEYS)
+    continues: tuple[Key, ...] = field(KEYS)
+
+
+class Inventory(Question[InventoryAnswer]):
+    """Tell the newest attempts of a job; or some, and all that run; or all there are."""
+
+    DO, ANSWER = "inventory", InventoryAnswer.decoded
+    job: str | None = field(a_job, default=None, is_sparse=True)
+    wanted: tuple[Key, ...] | None = field(KEYS, default=None, is_sparse=True)
+
+
+class Read(Question[ReadAnswer]):
+    """Return a piece of the output `name` of an attempt."""
+
+    DO, ANSWER = "read", ReadAnswer.decoded
+    job: str = field(a_job)
+    attempt: int = field(NUMBER)
+    name: str = field(as_it_is)
+    offset: int = field(COUNT)
+    bytes: int = field(COUNT)
+
+
+class Port(Question[PortAnswer]):
+    """Return the first of some ports that is free there."""
+
+    DO, ANSWER = "port", PortAnswer.decoded
+    ports: tuple[int, ...] = field(a_list(PORT, COUNT_MOST))
+
+
+QUESTIONS: Mapping[str, type[Question[Any]]] = {
+    each.DO: each
+    for each in (
+        *(Claim, Beat, Look, Start, Fence, SetAside),
+        *(Send, Reshape, Switch, Inventory, Read, Port),
+    )
+}
+"""The questions, by what they are on the line."""
+
+
+# How the GPUs of a host are wired.
+
+GPUS_MOST = 1024
+WIRE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+
+
+def _a_wire(value: object) -> str:
+    word = a_text(8)(value)
+    if not WIRE_CHARACTERS.issuperset(word):
+        raise wrong(word, "capital letters and digits")
+    return word
+
+
+ROWS = a_list(a_list(_a_wire, GPUS_MOST), GPUS_MOST)
+
+
+class GpuWiring(Message):
+    """A GPU, its socket (a NUMA node; None if nobody knows), and the CPUs near to it."""
+
+    index: int = field(COUNT)
+    uuid: str = field(GPU_NAME)
+    socket: int | None = field(COUNT, default=None)
+    cpus: tuple[int, ...] = field(CPUS, default=())
+
+
+class Wiring(Message):
+    """How the GPUs of a host are wired, and by whom that was told.
+
+    `pci` has a word for each two of them, row by row: X, PIX, PXB, PHB, NODE, SYS, or nothing where
+    that is open; `links` that of NVLink, such as NV2, or nothing. Without rows nothing is known:
+    `cause` says why. `cpus` are those of the host that are ours.
+    """
+
+    gpus: tuple[GpuWiring, ...] = field(a_list(GpuWiring.decoded, GPUS_MOST), default=())
+    pci: tuple[tuple[str, ...], ...] = field(ROWS, default=())
+    links: tuple[tuple[str, ...], ...] = field(ROWS, default=())
+    by: str = field(a_text(32), default="")
+    cause: str = field(a_cause(ERROR_CHARACTERS), default="")
+    cpus: tuple[int, ...] = field(CPUS, default=())
+
+    @classmethod
+    def decoded(cls, value: object) -> Self:
+        """Return a wiring whose tables are of its GPUs."""
+        wiring = super().decoded(value)
+        size = len(wiring.gpus)
+        for rows in (wiring.pci, wiring.links):
+            if rows and (len(rows) != size or any(len(row) != size for row in rows)):
+                raise WrongMessageError(f"has a table that is not of {size} GPUs")
+        return wiring

@@ -102,7 +102,7 @@ def _mark(dropped: int, most: int) -> bytes:
 # A third number is the seconds within which it is not known which stream was first.
 
 
-class Looked(NamedTuple):
+class FileLength(NamedTuple):
     """How long a file was at an instant; within `unsure_ms` its order is not known."""
 
     at_ms: int
@@ -115,7 +115,7 @@ def times_of(folder: str, stream: str, rank: int) -> str:
     return f"{folder}/{stream}-times.{rank}"
 
 
-def parsed_times(times: bytes) -> list[Looked]:
+def parsed_times(times: bytes) -> list[FileLength]:
     """Return what the lines of such a file say; those that are none are passed over."""
     found = []
     for line in times.splitlines():
@@ -127,7 +127,7 @@ def parsed_times(times: bytes) -> list[Looked]:
         is_whole = b"." not in words[0]
         at_ms = round(float(words[0]) * 1000) + (999 if is_whole else 0)
         unsure_ms = round(float(words[2]) * 1000) if len(words) == 3 else 1000 * is_whole
-        found.append(Looked(at_ms, int(float(words[1])), unsure_ms))
+        found.append(FileLength(at_ms, int(float(words[1])), unsure_ms))
     return found
 
 
@@ -160,7 +160,7 @@ class Times:
                 if one not in grown:
                     continue
                 is_alone = other not in grown
-                found = Looked(now_ms, one.size, 0 if is_alone else unsure_ms)
+                found = FileLength(now_ms, one.size, 0 if is_alone else unsure_ms)
                 goes_on = is_alone and not last and other.grew_ms < one.grew_ms
                 one.grew(found, goes_on=goes_on)
 
@@ -179,8 +179,8 @@ class _Written:
         self.path, self._times = f"{folder}/{stream}.{rank}", times_of(folder, stream, rank)
         self.size = 0
         self.grew_ms = -1
-        self.pending: Looked | None = None
-        self._lines: list[Looked] = []
+        self.pending: FileLength | None = None
+        self._lines: list[FileLength] = []
 
     def grows(self) -> bool:
         """Look how long it is; say whether that is another length than before."""
@@ -196,7 +196,7 @@ class _Written:
         if self.pending is not None and (is_over or now_ms - self.pending.at_ms >= STRETCH_MS):
             self.note(self.pending)
 
-    def grew(self, found: Looked, *, goes_on: bool) -> None:
+    def grew(self, found: FileLength, *, goes_on: bool) -> None:
         """Note how long it is; where that goes on with a stretch of output, later."""
         self.grew_ms = found.at_ms
         if goes_on and found.at_ms - self._lines[-1].at_ms < STRETCH_MS:
@@ -204,7 +204,7 @@ class _Written:
         else:
             self.note(found)
 
-    def note(self, found: Looked) -> None:
+    def note(self, found: FileLength) -> None:
         """Write a line."""
         self.pending = None
         self._lines.append(found)
@@ -231,7 +231,7 @@ class _Written:
             return
 
 
-def _downsampled(lines: list[Looked]) -> list[Looked]:
+def _downsampled(lines: list[FileLength]) -> list[FileLength]:
     """Return every second line; each says how long it now stands for."""
     kept = lines[:1]
     for one in lines[2::2]:
@@ -239,12 +239,12 @@ def _downsampled(lines: list[Looked]) -> list[Looked]:
     return kept
 
 
-def _put_times(path: str, lines: list[Looked]) -> None:
+def _put_times(path: str, lines: list[FileLength]) -> None:
     _write_times(f"{path}.new", lines, os.O_TRUNC)
     os.replace(f"{path}.new", path)
 
 
-def _write_times(path: str, lines: list[Looked], how: int) -> None:
+def _write_times(path: str, lines: list[FileLength], how: int) -> None:
     text = "".join(map(_line_of, lines)).encode()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
     try:
@@ -253,7 +253,7 @@ def _write_times(path: str, lines: list[Looked], how: int) -> None:
         os.close(file)
 
 
-def _line_of(one: Looked) -> str:
+def _line_of(one: FileLength) -> str:
     unsure = f" {one.unsure_ms / 1000:.3f}" if one.unsure_ms else ""
     return f"{one.at_ms / 1000:.3f} {one.size}{unsure}\n"
 

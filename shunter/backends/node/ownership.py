@@ -13,12 +13,13 @@ import time
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import inventory, is_held
+from shunter.backends.node.messages import ClaimRefused
 from shunter.backends.node.records import get, hold, make_folder, own_folder, put
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shunter.backends.node.wire import Answer, Question
+    from shunter.backends.node.messages import Claim
 
 NETWORKED = ("nfs", "nfs4", "lustre", "ceph", "beegfs", "gpfs", "glusterfs", "cifs", "fuse.sshfs")
 OWNED_S = 60.0
@@ -48,7 +49,7 @@ def is_networked(path: str, mounts: str = "/proc/mounts") -> bool:
     return kind in NETWORKED
 
 
-def taken(base: str, claim: Question) -> tuple[Answer | None, int]:
+def taken(base: str, claim: Claim) -> tuple[ClaimRefused | None, int]:
     """Take a node for a scheduler, unless it is another's.
 
     Returns:
@@ -64,14 +65,14 @@ def taken(base: str, claim: Question) -> tuple[Answer | None, int]:
         if refusal:
             return refusal, -1
         mine = {
-            "cluster": claim["cluster"],
-            "term": claim["term"],
-            "holder": claim["holder"],
-            "node": claim["node"],
+            "cluster": claim.cluster,
+            "term": claim.term,
+            "holder": claim.holder,
+            "node": claim.node,
         }
         if owner != mine:
             put(f"{base}/owner", mine)
-        root = f"{base}/clusters/{claim['cluster']}"
+        root = f"{base}/clusters/{claim.cluster}"
         for each in (base, f"{base}/clusters", root, f"{root}/jobs"):
             own_folder(each)
         # Before anybody else can claim: an owner of whom there is no sign is taken for dead.
@@ -81,21 +82,22 @@ def taken(base: str, claim: Question) -> tuple[Answer | None, int]:
         os.close(held)
 
 
-def _refused(base: str, owner: Mapping[str, object], claim: Question) -> Answer | None:
+def _refused(base: str, owner: Mapping[str, object], claim: Claim) -> ClaimRefused | None:
     """Return why a node cannot be claimed; None if it can."""
     if not owner:
         return None
-    if owner.get("cluster") == claim["cluster"]:
+    if owner.get("cluster") == claim.cluster:
         term = owner["term"]
         if not isinstance(term, int):
             raise ValueError(f"{base}/owner names no term")
-        if term > claim["term"]:
-            return {"refused": "replaced", "cause": f"term {term} rules here"}
-        if term == claim["term"] and owner["holder"] != claim["holder"]:
-            return {"refused": "taken", "cause": "a scheduler with a copy of this log rules here"}
-        if term == claim["term"] and owner["node"] != claim["node"]:
+        if term > claim.term:
+            return ClaimRefused(refused="replaced", cause=f"term {term} rules here")
+        if term == claim.term and owner["holder"] != claim.holder:
+            cause = "a scheduler with a copy of this log rules here"
+            return ClaimRefused(refused="taken", cause=cause)
+        if term == claim.term and owner["node"] != claim.node:
             cause = f"{base} is the folder of {owner['node']} too: name another, base = PATH"
-            return {"refused": "shared", "cause": cause}
+            return ClaimRefused(refused="shared", cause=cause)
         return None
     root = f"{base}/clusters/{owner.get('cluster')}"
     if not inventory(root) and _is_left(root) and not inventory(root):  # it may have begun since
@@ -103,8 +105,9 @@ def _refused(base: str, owner: Mapping[str, object], claim: Question) -> Answer 
     silent_s = silence_s(f"{root}/heartbeat")
     if silent_s is None:
         return None
-    if silent_s <= OWNED_S or any(is_held(f"{each['folder']}/lock") for each in inventory(root)):
-        return {"refused": "taken", "cause": f"the cluster {owner.get('cluster')} rules here"}
+    if silent_s <= OWNED_S or any(is_held(f"{each.folder}/lock") for each in inventory(root)):
+        cause = f"the cluster {owner.get('cluster')} rules here"
+        return ClaimRefused(refused="taken", cause=cause)
     return None
 
 
@@ -147,12 +150,6 @@ class Heartbeat:
             self._beat_ns = max(self._beat_ns, now_ns if told_ns is None else min(told_ns, now_ns))
         self._beat_ns = self._beat_ns or now_ns
         return now_ns - self._beat_ns > self._deadline_ns
-
-
-def answer_beat(root: str) -> Answer:
-    """Note that the daemon is alive."""
-    write_beat(f"{root}/heartbeat")
-    return {"beaten": True}
 
 
 def write_beat(path: str, for_ns: int | None = None) -> None:

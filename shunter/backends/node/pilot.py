@@ -33,26 +33,28 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import end_alone, running, send
-from shunter.backends.node.messages import (
+from shunter.backends.node.messages import Command
+from shunter.backends.node.ownership import base_of
+from shunter.backends.node.records import count_in, folder_of, kill, open_regular, signal_pipe
+from shunter.backends.node.shapes import (
+    Message,
     WrongMessageError,
     a_flag,
     a_list,
     a_number,
-    a_record,
     a_text,
     a_whole,
     cleaned,
+    field,
     parsed,
 )
-from shunter.backends.node.ownership import base_of
-from shunter.backends.node.records import count_in, folder_of, kill, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from ssl import SSLContext, SSLSocket
     from subprocess import Popen
 
-    from shunter.backends.node.wire import Answer, Found, Key, PilotAnswer, PilotFile, Shape
+    from shunter.backends.node.messages import Key, Known
 
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
@@ -65,7 +67,7 @@ RELAY_BYTES_MOST = 1 << 20
 DRAIN_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 
-def pilot(path: str, base: str) -> Answer:
+def pilot(path: str, base: str) -> dict[str, object]:
     """Serve the daemon that a file names until this allocation is to end."""
     base = os.path.abspath(os.path.expanduser(base))
     said, context = read_pilot_file(path)
@@ -85,7 +87,7 @@ class Pilot:
 
     def __init__(self, path: str, base: str, said: PilotFile, context: SSLContext) -> None:
         self._path, self._base, self._said, self._context = path, base, said, context
-        self._root = f"{base_of(base)}/clusters/{said['cluster']}"
+        self._root = f"{base_of(base)}/clusters/{said.cluster}"
         self._instance = os.urandom(8).hex()
         self._told = ""
         self._failed = 0
@@ -98,10 +100,7 @@ class Pilot:
         self._empty_s: float | None = None
         self._looked_s = 0.0
         self._noting: Popen[bytes] | None = None
-        self._wake, writer = os.pipe()
-        for end in (self._wake, writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._wake = signal_pipe()
 
     def run(self) -> None:
         """Dial and serve, again and again, until there is nothing left to do."""
@@ -125,7 +124,7 @@ class Pilot:
         SIGTERM after a notice leaves less time than was thought, and never more.
         """
         is_notice = number == signal.SIGUSR1
-        left_s = self._said["notice_s" if is_notice else "drain_s"]
+        left_s = self._said.notice_s if is_notice else self._said.drain_s
         until_s = time.monotonic() + left_s
         if self._drained_by:
             self._drain_until_s = min(self._drain_until_s, until_s)
@@ -149,11 +148,11 @@ class Pilot:
         finally:
             self._is_dialling = False
         with tls:
-            nonce = answer["nonce"]
+            nonce = answer.nonce
             if nonce is None:
-                if answer["is_over"]:
-                    self._served_s = -self._said["patience_s"]  # no use in waiting longer
-                return f"the daemon refuses this pilot: {answer['refused']}"
+                if answer.is_over:
+                    self._served_s = -self._said.patience_s  # no use in waiting longer
+                return f"the daemon refuses this pilot: {answer.refused}"
             self._say("connected")
             self._was_announced = bool(hello["why"])
             session = _started_session(self._base, nonce)
@@ -200,8 +199,8 @@ class Pilot:
                     inward = inward[os.write(into, inward[:RELAY_BYTES]) :]
                 if tls in open_:
                     outward = outward[_to_daemon(tls, outward[:RELAY_BYTES]) :]
-                if time.monotonic() - heard_s > self._said["silent_s"]:
-                    return f"the daemon has said nothing for {self._said['silent_s']:g} s"
+                if time.monotonic() - heard_s > self._said.silent_s:
+                    return f"the daemon has said nothing for {self._said.silent_s:g} s"
         except OSError as error:
             return f"the connection was lost: {error}"
         with suppress(OSError):
@@ -211,7 +210,7 @@ class Pilot:
     def _patience_s(self, heard_s: float) -> float:
         if self._drained_by:
             return DRAIN_POLL_S
-        return max(0.0, heard_s + self._said["silent_s"] - time.monotonic()) + 0.01
+        return max(0.0, heard_s + self._said.silent_s - time.monotonic()) + 0.01
 
     def _look(self) -> None:
         """Do what is due of a drain."""
@@ -228,7 +227,7 @@ class Pilot:
             if now_s >= self._drain_until_s:
                 end_alone(self._root, job, attempt, term)
             elif (job, attempt) not in self._asked:
-                order = {"do": "suspend", "term": term}
+                order = Command(do="suspend", term=term)
                 if send(folder_of(self._root, job, attempt), order):
                     self._asked.add((job, attempt))
         if found:
@@ -259,11 +258,11 @@ class Pilot:
     def _is_forsaken(self) -> bool:
         """Say whether no daemon has served this for long, and nothing runs."""
         away_s = time.monotonic() - self._served_s
-        return away_s > self._said["patience_s"] and not self._drained_by and not self._running()
+        return away_s > self._said.patience_s and not self._drained_by and not self._running()
 
     def _running(self) -> list[Key]:
         found = running(self._root, []) if os.path.isdir(self._root) else []
-        return [(each["job"], each["attempt"]) for each in found if _is_of_this_job(each)]
+        return [(each.job, each.attempt) for each in found if _is_of_this_job(each)]
 
     def _pause(self) -> None:
         """Wait before the next try, the longer the more of them failed."""
@@ -296,20 +295,20 @@ class Pilot:
         if words != self._told:
             self._told = words
             with suppress(OSError):
-                line = f"{time.strftime('%F %T')} pilot {self._said['name']}: {words}\n"
+                line = f"{time.strftime('%F %T')} pilot {self._said.name}: {words}\n"
                 os.write(2, line.encode("utf-8", "backslashreplace"))
 
 
-def _is_of_this_job(found: Found) -> bool:
+def _is_of_this_job(found: Known) -> bool:
     """Say whether an attempt began within our job of Slurm, as far as is known.
 
     A pilot whose node had failed may end beside its successor, whose attempts are none of its own.
     """
-    number, started = os.environ.get("SLURM_JOB_ID", ""), found["started"]
+    number, started = os.environ.get("SLURM_JOB_ID", ""), found.started
     if not number or started is None:
         return True
     try:
-        with open(f"/proc/{started['pid']}/environ", "rb") as file:
+        with open(f"/proc/{started.pid}/environ", "rb") as file:
             given = file.read().split(b"\0")
     except OSError:
         return True
@@ -401,23 +400,29 @@ SERVER_NAME = "daemon.shunter.invalid"  # whatever its address: the certificate 
 PILOT_FILE_BYTES_MOST = 1 << 16
 PILOT_LINE_BYTES_MOST = 4096
 YEAR_S = 366 * 86_400.0
-PILOT_FILE: Shape[PilotFile] = a_record(
-    {
-        "version": a_whole(PILOT_VERSION, PILOT_VERSION),
-        "name": a_text(64),
-        "addresses": a_list(a_text(256), 16),
-        "port": a_whole(1, 65535),
-        "cluster": a_text(64),
-        "silent_s": a_number(0.1, YEAR_S),
-        "patience_s": a_number(0, YEAR_S),
-        "drain_s": a_number(0, YEAR_S),
-        "notice_s": a_number(0, YEAR_S),
-        "trust": a_text(PILOT_FILE_BYTES_MOST),
-    }
-)
-PILOT_ANSWER: Shape[PilotAnswer] = a_record(
-    {}, {"nonce": a_text(64), "refused": a_text(PILOT_LINE_BYTES_MOST), "is_over": a_flag}
-)
+
+
+class PilotFile(Message):
+    """What a pilot is told of its daemon: the first line of its file."""
+
+    version: int = field(a_whole(PILOT_VERSION, PILOT_VERSION))
+    name: str = field(a_text(64))
+    addresses: tuple[str, ...] = field(a_list(a_text(256), 16))
+    port: int = field(a_whole(1, 65535))
+    cluster: str = field(a_text(64))
+    silent_s: float = field(a_number(0.1, YEAR_S))
+    patience_s: float = field(a_number(0, YEAR_S))
+    drain_s: float = field(a_number(0, YEAR_S))
+    notice_s: float = field(a_number(0, YEAR_S))
+    trust: str = field(a_text(PILOT_FILE_BYTES_MOST))
+
+
+class PilotAnswer(Message):
+    """What the daemon answers a pilot that has dialled: a nonce, or why not."""
+
+    nonce: str | None = field(a_text(64), default=None)
+    refused: str | None = field(a_text(PILOT_LINE_BYTES_MOST), default=None)
+    is_over: bool | None = field(a_flag, default=None)
 
 
 class UnsafePilotFileError(OSError):
@@ -436,9 +441,9 @@ def read_pilot_file(path: str) -> tuple[PilotFile, SSLContext]:
     try:
         _check_pilot_file(path, file)
         head = os.read(file, PILOT_FILE_BYTES_MOST).partition(b"\n")[0]
-        said = PILOT_FILE(parsed(head))
+        said = PilotFile.decoded(parsed(head))
         try:
-            return said, _context_of(file, said["trust"])
+            return said, _context_of(file, said.trust)
         except ValueError as error:
             raise WrongMessageError(f"holds no keys of a pilot: {error}", path) from None
     finally:
@@ -489,11 +494,11 @@ def dial(
         OSError: at none of its addresses is anybody who proves to be it, and what was found there.
     """
     causes = []
-    for address in said["addresses"]:
+    for address in said.addresses:
         try:
-            return _dialled((address, said["port"]), context, hello, limit_s)
+            return _dialled((address, said.port), context, hello, limit_s)
         except (OSError, WrongMessageError) as error:
-            causes.append(f"{address} port {said['port']}: {error}")
+            causes.append(f"{address} port {said.port}: {error}")
     raise OSError("; ".join(causes) or "the pilot's file names no address")
 
 
@@ -508,7 +513,7 @@ def _dialled(
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         tls = opened.enter_context(context.wrap_socket(plain, server_hostname=SERVER_NAME))
         tls.sendall(json.dumps({"version": PILOT_VERSION, **hello}).encode() + b"\n")
-        answer = PILOT_ANSWER(parsed(_answer_line(tls, limit_s)))
+        answer = PilotAnswer.decoded(parsed(_answer_line(tls, limit_s)))
         tls.setblocking(False)  # noqa: FBT003  the socket takes it by position only
         opened.pop_all()
         return tls, answer

@@ -17,7 +17,7 @@ from shunter.backends.node.records import below, failpoint, kill, listed_below, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from shunter.backends.node.wire import Order, User
+    from shunter.backends.node.messages import Order, User
 
 EXIT_SUSPENDED = 75
 EXIT_NOT_RUN = 127
@@ -55,9 +55,9 @@ def make_outputs(folder: str, order: Order) -> None:
     Raises:
         OSError: there is none.
     """
-    for number in range(len(order["ranks"])):
+    for number in range(len(order.ranks)):
         for name in ("stdout", "stderr"):
-            os.close(_opened_output(f"{folder}/{name}.{number}", order.get("user")))
+            os.close(_opened_output(f"{folder}/{name}.{number}", order.user))
 
 
 def is_free(port: int) -> bool:
@@ -81,22 +81,22 @@ def spawn(folder: str, order: Order, number: int, lock: int, gate: Gate) -> int:
     pid = os.fork()
     if pid:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if order.get("slicing"):  # so that no order to go on comes before it stands still
+        if order.slicing:  # so that no order to go on comes before it stands still
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         return pid
-    rank = order["ranks"][number]
+    rank = order.ranks[number]
     try:
         signal.set_wakeup_fd(-1)
         for handled in HANDLED:
             signal.signal(handled, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _become_rank(folder, order, number, (lock, gate.reader), parent)
-        if order.get("slicing"):  # until its first turn
+        if order.slicing:  # until its first turn
             os.kill(os.getpid(), signal.SIGSTOP)
         gate.wait()
-        _execute(rank["argv"])
+        _execute(rank.argv)
     except (OSError, KeyError, IndexError, ValueError) as error:
-        said = f"shunter: cannot run {rank['argv']}: {error}\n"
+        said = f"shunter: cannot run {[*rank.argv]}: {error}\n"
         os.write(2, said.encode("utf-8", "backslashreplace"))
     finally:
         os._exit(EXIT_NOT_RUN)
@@ -106,40 +106,40 @@ def _become_rank(
     folder: str, order: Order, number: int, kept: tuple[int, int], parent: int
 ) -> None:
     """Take the session, files, CPUs, user and environment of a rank."""
-    rank, user = order["ranks"][number], order.get("user")
+    rank, user = order.ranks[number], order.user
     os.setsid()
     for target, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(_opened_output(f"{folder}/{name}.{number}", user), target)
-    group = order.get("cgroup")
+    group = order.cgroup
     if group:
         enter(group)
     fcntl.fcntl(kept[0], fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
-    if rank.get("cpus"):
-        _bind(rank["cpus"])
+    if rank.cpus:
+        _bind(rank.cpus)
     close_all_but(*kept)
     if user is not None:
-        os.setgroups(user["groups"])
-        os.setgid(user["gid"])
-        os.setuid(user["uid"])
+        os.setgroups(user.groups)
+        os.setgid(user.gid)
+        os.setuid(user.uid)
     tell_of_parents_end(signal.SIGKILL)  # after the change of user, which resets it
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
     os.environ.clear()
-    os.environ.update(rank["env"])
-    os.environ.update({MARK: folder, SEAL: order["seal"]})
+    os.environ.update(rank.env)
+    os.environ.update({MARK: folder, SEAL: order.seal})
     os.environ.update(SHUNTER_SUSPEND=f"{folder}/suspend")
     os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
-    if order.get("slicing"):
+    if order.slicing:
         os.environ.update(SHUNTER_TURN=f"{folder}/turn")
     try:
-        os.chdir(rank["directory"])
+        os.chdir(rank.directory)
     except OSError as error:
         raise ValueError(
-            f"its directory {rank['directory']} cannot be entered: {error.strerror}"
+            f"its directory {rank.directory} cannot be entered: {error.strerror}"
         ) from error
 
 
-def _bind(cpus: list[int]) -> None:
+def _bind(cpus: Iterable[int]) -> None:
     """Bind this process to those of some CPUs that are here, or ValueError."""
     try:
         os.sched_setaffinity(0, cpus)
@@ -156,11 +156,11 @@ def _opened_output(path: str, user: User | None) -> int:
     """Return an open file for what a rank prints, which is its user's."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     if user is not None:
-        os.fchown(file, user["uid"], user["gid"])
+        os.fchown(file, user.uid, user.gid)
     return file
 
 
-def _execute(argv: list[str]) -> None:
+def _execute(argv: tuple[str, ...]) -> None:
     """Become a program; raise ValueError if it cannot be run."""
     try:
         os.execvpe(argv[0], argv, os.environ)

@@ -43,6 +43,18 @@ def put(path: str, record: Mapping[str, object]) -> None:
         os.close(folder)
 
 
+def put_unsynced(path: str, record: Mapping[str, object], mode: int = 0o600) -> None:
+    """Write a record that need not outlive the machine: none of its processes does.
+
+    Raises:
+        OSError: it cannot be written; what was there before still is.
+    """
+    with create_private(f"{path}.new") as file:
+        json.dump(record, file)
+        os.fchmod(file.fileno(), mode)
+    os.replace(f"{path}.new", path)
+
+
 def create_private(path: str) -> TextIO:
     """Open a file to write that nobody else can read, whatever the umask."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -125,6 +137,16 @@ def hold(path: str, kind: int) -> int | None:
     return held
 
 
+def is_at(file: int, path: str) -> bool:
+    """Say whether an open file is the one that lies at a path."""
+    held = os.fstat(file)
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
+
+
 def fifo(path: str, writer: int | None = None) -> int:
     """Return a FIFO to read from that never ends, since we could write to it too.
 
@@ -159,18 +181,23 @@ def kill(pid: int, number: int) -> bool:
     return True
 
 
+def stat_of(pid: object, proc: str = "/proc") -> list[bytes]:
+    """Return what /proc says of a process, from its state on; none: it is gone."""
+    try:
+        with open(f"{proc}/{pid}/stat", "rb") as file:
+            # The name in parentheses may itself hold blanks and parentheses.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
 def processes(proc: str = "/proc") -> dict[int, int]:
     """Return the parents of all processes that live; a zombie does not."""
     parents = {}
-    for name in sorted(os.listdir(proc)):
-        if name.isdigit():
-            try:
-                with open(f"{proc}/{name}/stat", "rb") as file:
-                    state, parent = file.read().rsplit(b")", 1)[1].split()[:2]
-            except (OSError, IndexError):
-                continue
-            if state not in (b"Z", b"X", b"x"):
-                parents[int(name)] = int(parent)
+    for name in filter(str.isdigit, sorted(os.listdir(proc))):
+        said = stat_of(name, proc)
+        if said and said[0] not in (b"Z", b"X", b"x"):
+            parents[int(name)] = int(said[1])
     return parents
 
 
@@ -216,6 +243,15 @@ def _children(pid: int, proc: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def signal_pipe() -> int:
+    """Return a pipe that gets readable with each signal that this process handles."""
+    reader, writer = os.pipe()
+    for end in (reader, writer):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
 
 
 def reap_children() -> bool:

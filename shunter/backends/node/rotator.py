@@ -8,46 +8,47 @@ it does, and the others take turns on the rest. Orders are repeated; packs chang
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.attempts import probe, send, sweep
+from shunter.backends.node.attempts import NO_END, probe, send, sweep
 from shunter.backends.node.messages import (
-    COUNT_MOST,
+    COUNT,
     GPU_MASK,
-    PACK_MOST,
+    PACK,
     TIMETABLE,
-    WEIGHT_LEAST,
-    WEIGHT_MOST,
-    a_flag,
+    WEIGHT,
+    Command,
     a_job,
-    a_number,
-    a_record,
-    a_text,
-    a_whole,
-    checked,
     number_of,
-    or_none,
 )
 from shunter.backends.node.records import (
     count_in,
-    create_private,
     folder_of,
     get,
     hold,
+    is_at,
     open_regular,
     own_folder,
+    put_unsynced,
 )
 from shunter.backends.node.rotation import Member, Rotation, Timetable
+from shunter.backends.node.shapes import (
+    COUNT_MOST,
+    Message,
+    a_flag,
+    a_whole,
+    checked,
+    field,
+    or_none,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import TypeGuard
+    from collections.abc import Iterator
 
-    from shunter.backends.node.wire import Key, Shape, Slice, Turn
+    from shunter.backends.node.messages import Key
 
 AGAIN_US = 1_000_000
 LOOK_US = 1_000_000
@@ -57,6 +58,27 @@ STUCK_AGAIN_US = 30_000_000  # more often would fill what the daemon's orders co
 SIGN_US = 1_000_000
 SILENT_MOST_US = 5_000_000
 AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
+
+
+class _Job:
+    """A job that takes turns, as who rotates knows it.
+
+    Attributes:
+        record: how it takes turns, as it said last.
+        mask: the GPUs that it was given or left last; 0: none.
+        number: the order that said so; 0: it was given none yet.
+        until_us: when its turn was to end by its timetable; 0: by none.
+        stands_by_us: by when it is to stand still; None: it is not told to.
+        asked_us: when it was asked last, since it did not stand still in time; None: it did.
+        joined_us: since when it takes turns again, as far as that was dealt with.
+    """
+
+    def __init__(self, key: Key, record: Slice) -> None:
+        self.key, self.record = key, record
+        self.mask = self.number = self.until_us = 0
+        self.stands_by_us: int | None = None
+        self.asked_us: int | None = None
+        self.joined_us: int | None = None
 
 
 class Rotator:
@@ -71,19 +93,11 @@ class Rotator:
         self._used = used_in(slices)
         self._rotation = Rotation(1)
         self._set_clock(now_us)
-        self._keys: dict[str, Key] = {}
+        self._jobs: dict[str, _Job] = {}
         self._number, self._ordered_us = now_us, now_us  # above all that another has given
-        self._masks: dict[str, int] = {}
-        self._numbers: dict[str, int] = {}
-        self._untils: dict[str, int] = {}
-        self._packs: dict[str, str] = {}
         self._turns: dict[str, int] | None = {}
-        self._boundary_most_us: dict[str, int] = {}
-        self._joined_us: dict[str, int | None] = {}
-        self._leaving: dict[str, int] = {}  # and by when they are to stand still
-        self._stuck: dict[str, int] = {}  # and when they were asked last
         self._read(now_us)
-        for name in self._keys:  # whatever the one before had begun
+        for name in self._jobs:  # whatever the one before had begun
             self._end_turn(name, now_us)
 
     def look(self, now_us: int, *, has_changed: bool = False) -> None:
@@ -138,85 +152,67 @@ class Rotator:
         """Let those in that have come, and those out that are gone."""
         records = members_in(self._slices)
         found = {f"{job}.{number}": (job, number) for job, number in records}
-        for name, key in list(self._keys.items()):
-            if self._is_gone(name):
-                drop_member(self._slices, key)
+        for name, job in list(self._jobs.items()):
+            if self._is_gone(job.key):
+                drop_member(self._slices, job.key)
                 found.pop(name, None)
             if name not in found:
                 self._forget(name, now_us)
-        for name, key in found.items():
-            record = records[key]
-            if name not in self._keys:
-                self._join(name, key, record, now_us)
-            if name not in self._keys:
+        for name, key in list(found.items()):
+            if name not in self._jobs and self._is_gone(key):
+                drop_member(self._slices, key)
+                del found[name]
                 continue
-            self._change(self._rotation.job(name), record, now_us)
-        self._call_off([name for name in found if name in self._keys], records, now_us)
+            self._take(name, key, records[key], now_us)
+        for name in found:
+            self._call_off(name, now_us)
 
-    def _call_off(self, names: Iterable[str], records: Mapping[Key, Slice], now_us: int) -> None:
-        """Have those stand still that were away, before anybody has their GPUs.
+    def _call_off(self, name: str, now_us: int) -> None:
+        """Have one stand still that was away, before anybody has its GPUs.
 
-        An order of before may have given it up with that, or may still be on its way to them.
+        An order of before may have given it up with that, or may still be on its way to it.
         """
-        for name in names:
-            joined_us = records[self._keys[name]].get("joined_us")
-            if joined_us == self._joined_us.get(name):
-                continue
-            self._joined_us[name] = joined_us
+        job = self._jobs[name]
+        if job.record.joined_us != job.joined_us:
+            job.joined_us = job.record.joined_us
             self._end_quantum(now_us)  # it may be packed with nobody any more
             self._end_turn(name, now_us)
 
     def _forget(self, name: str, now_us: int) -> None:
-        """Know nothing of a job any more; its record may be there again, and stays."""
-        del self._keys[name]
-        self._leave(name, now_us)
-        for each in (
-            self._leaving,
-            self._stuck,
-            self._boundary_most_us,
-            self._masks,
-            self._numbers,
-        ):
-            each.pop(name, None)
-        for known in (self._untils, self._packs, self._joined_us):
-            known.pop(name, None)
+        """Know nothing of a job any more; its record may be there again, and stays.
 
-    def _leave(self, name: str, now_us: int) -> None:
-        """Take a job out; who was packed with it has its turn, and its next one."""
+        Who was packed with it has its turn, and its next one.
+        """
+        del self._jobs[name]
         heir = self._rotation.leave(name, now_us)
         if heir is not None and self._turns is not None and name in self._turns:
             self._turns[heir] = self._turns.pop(name)
 
-    def _change(self, member: Member, record: Slice, now_us: int) -> None:
-        """Take over what is said of a member by now."""
-        self._packs[member.name] = record["pack"] or ""
-        self._boundary_most_us[member.name] = record["boundary_most_us"]
-        member.is_fixed, member.is_urgent = record["is_fixed"], record["is_urgent"]
-        timetable = record.get("timetable")
-        member.timetable = Timetable(*timetable) if _is_timetable(timetable) else None
-        if member.weight != record["weight"]:
-            self._rotation.weigh(member.name, record["weight"], now_us)
-        if member.home != record["home"]:
-            self._rotation.rehome(member.name, record["home"])
+    def _take(self, name: str, key: Key, record: Slice, now_us: int) -> None:
+        """Take over what is said of a job by now, which may be new."""
+        if name not in self._jobs:
+            self._jobs[name] = _Job(key, record)
+            if not self._rotation.members:
+                self._rotation = Rotation(record.quantum_us, record.wait_most_us)
+                self._set_clock(now_us)
+            self._rotation.quantum_us = record.quantum_us
+            joining = Member(name, record.home, record.weight, is_fixed=record.is_fixed)
+            self._rotation.join(joining, now_us)
+            joining.used_us = self._used.pop(name, joining.used_us)
+        self._jobs[name].record, member = record, self._rotation.job(name)
+        member.is_fixed, member.is_urgent = record.is_fixed, record.is_urgent
+        times = record.timetable or ()
+        member.timetable = Timetable(*times) if len(times) == 3 and times[0] > 0 else None
+        if member.weight != record.weight:
+            self._rotation.weigh(name, record.weight, now_us)
+        if member.home != record.home:
+            self._rotation.rehome(name, record.home)
 
-    def _join(self, name: str, key: Key, record: Slice, now_us: int) -> None:
-        self._keys[name] = key
-        if self._is_gone(name):
-            drop_member(self._slices, self._keys.pop(name))
-            return
-        if not self._rotation.members:
-            self._rotation = Rotation(record["quantum_us"], record["wait_most_us"])
-            self._set_clock(now_us)
-        self._rotation.quantum_us = record["quantum_us"]
-        member = Member(name, record["home"], record["weight"], is_fixed=record["is_fixed"])
-        self._rotation.join(member, now_us)
-        member.used_us = self._used.pop(name, member.used_us)
-
-    def _is_gone(self, name: str) -> bool:
+    def _is_gone(self, key: Key) -> bool:
         """Say whether nothing of an attempt runs that could have a GPU."""
-        folder = folder_of(self._root, *self._keys[name])
-        state = probe(folder)["state"]
-        return state == "ended" or (state in ("lost", "absent") and not sweep(folder))
+        folder = folder_of(self._root, *key)
+        state = probe(folder).state
+        return state == "ended" or (state in NO_END and not sweep(folder))
 
     def _end_quantum(self, now_us: int) -> None:
         """Choose who has the next turn; tell all others to stand still."""
@@ -230,13 +226,13 @@ class Rotator:
     def _choose(self, now_us: int) -> None:
         self._turns = self._rotation.next_turns(now_us)
         wanted = self._of_jobs(self._turns)
-        for name, mask in list(self._masks.items()):
-            if mask and wanted.get(name, 0) != mask:
+        for name, job in self._jobs.items():
+            if job.mask and wanted.get(name, 0) != job.mask:
                 self._end_turn(name, now_us)
 
     def _end_turn(self, name: str, now_us: int) -> None:
-        most_us = self._boundary_most_us.get(name, 0)
-        self._leaving[name] = now_us + most_us + ANSWER_MOST_US
+        job = self._jobs[name]
+        job.stands_by_us = now_us + job.record.boundary_most_us + ANSWER_MOST_US
         self._order(name, 0, self._until_us(name, now_us))
 
     def _until_us(self, name: str, now_us: int) -> int:
@@ -253,9 +249,9 @@ class Rotator:
         for member in self._rotation.members.values():
             if member.is_stuck:
                 continue  # it stays as it is
-            pack = self._packs.get(member.name, "")
+            pack = self._jobs[member.name].record.pack
             for each in member.packed:
-                if not pack or self._packs.get(each.name, "") != pack:
+                if not pack or self._jobs[each.name].record.pack != pack:
                     yield each.name, ""
             if pack and pack in first:
                 yield member.name, first[pack]
@@ -276,75 +272,77 @@ class Rotator:
         """Change hands once all stand still that are to; who is overdue keeps its GPUs."""
         if self._turns is None:
             return
-        for name in [name for name in self._leaving if self._is_done(name)]:
-            del self._leaving[name]
-        overdue = [name for name, due_us in self._leaving.items() if now_us >= due_us]
+        leaving = {name: job for name, job in self._jobs.items() if job.stands_by_us is not None}
+        overdue = []
+        for name, job in leaving.items():
+            if self._is_done(job):
+                job.stands_by_us = None
+            elif job.stands_by_us is not None and now_us >= job.stands_by_us:
+                job.stands_by_us, job.asked_us = None, now_us
+                overdue.append(name)
         for name in overdue:
-            del self._leaving[name]
-            self._stuck[name] = now_us
-            self._rotation.block(name, self._answer(name)["mask"], now_us)
+            self._rotation.block(name, self._answer(self._jobs[name]).mask, now_us)
         if overdue:
             self._choose(now_us)
-        if not self._leaving and self._turns is not None:
+        if all(job.stands_by_us is None for job in self._jobs.values()):
             self._change_hands(self._turns, now_us)
 
     def _unblock(self, now_us: int) -> None:
         """Let those take turns again that stand still after all."""
-        for name in [name for name in self._stuck if self._is_done(name)]:
-            del self._stuck[name]
+        for job in self._jobs.values():
+            if job.asked_us is not None and self._is_done(job):
+                job.asked_us = None
         for member in self._rotation.members.values():
-            if member.is_stuck and not any(name in self._stuck for name in member.names):
+            if member.is_stuck and all(self._jobs[one].asked_us is None for one in member.names):
                 self._rotation.unblock(member, now_us)
 
     def _change_hands(self, turns: dict[str, int], now_us: int) -> None:
         self._turns = None
         self._rotation.switch(turns, now_us)
         for name, mask in self._of_jobs(turns).items():
-            if mask and mask != self._masks.get(name, 0):
+            if mask and mask != self._jobs[name].mask:
                 self._order(name, mask)
         members = self._rotation.members.values()
         used = {name: each.used_us for each in members for name in each.names}
         with suppress(OSError):  # a full disk: the next one that rotates begins anew
-            write(f"{self._slices}/used", used)
+            put_unsynced(f"{self._slices}/used", used)
 
     def _order(self, name: str, mask: int, until_us: int = 0) -> None:
         self._number += 1
-        self._masks[name], self._numbers[name] = mask, self._number
-        self._untils[name] = until_us
-        self._send(name)
+        job = self._jobs[name]
+        job.mask, job.number, job.until_us = mask, self._number, until_us
+        self._send(job)
 
-    def _send(self, name: str) -> None:
-        term = count_in(f"{self._root}/term", "term")
-        said = {"do": "turn", "term": term, "mask": self._masks[name], "server": self._server}
-        if self._untils[name]:
-            said["until"] = self._untils[name]
-        folder = folder_of(self._root, *self._keys[name])
-        send(folder, {**said, "number": self._numbers[name]})
+    def _send(self, job: _Job) -> None:
+        order = Command(
+            do="turn",
+            term=count_in(f"{self._root}/term", "term"),
+            mask=job.mask,
+            server=self._server,
+            until=job.until_us or None,
+            number=job.number,
+        )
+        send(folder_of(self._root, *job.key), order)
 
-    def _is_done(self, name: str) -> bool:
-        return self._answer(name)["number"] >= self._numbers[name]
+    def _is_done(self, job: _Job) -> bool:
+        return self._answer(job).number >= job.number
 
-    def _answer(self, name: str) -> Turn:
-        key = self._keys[name]
-        return answer_in(self._slices, key, folder_of(self._root, *key))
+    def _answer(self, job: _Job) -> Turn:
+        return answer_in(self._slices, job.key, folder_of(self._root, *job.key))
 
     def _check_numbers(self, now_us: int) -> None:
         """Give orders again that nobody has carried out."""
         if now_us < self._ordered_us + AGAIN_US:
             return
         self._ordered_us = now_us
-        for name in self._numbers:
-            if name in self._stuck and now_us < self._stuck[name] + STUCK_AGAIN_US:
+        for job in self._jobs.values():
+            asked_us = job.asked_us
+            if asked_us is not None and now_us < asked_us + STUCK_AGAIN_US:
                 continue
-            if not self._is_done(name):
-                self._send(name)
-            if name in self._stuck:
-                self._stuck[name] = now_us
-
-
-def _is_timetable(value: list[int] | None) -> TypeGuard[list[int]]:
-    """Say whether a record names period, first instant and length of turns."""
-    return value is not None and len(value) == 3 and value[0] > 0
+            if job.number and not self._is_done(job):
+                self._send(job)
+            if asked_us is not None:
+                job.asked_us = now_us
 
 
 class RotationLock:
@@ -397,14 +395,7 @@ class RotationLock:
 
     def is_ours(self) -> bool:
         """Say whether the lock that lies there is the one that is held here."""
-        if self._held is None:
-            return False
-        try:
-            found = os.stat(f"{self._slices}/lock")
-        except OSError:
-            return False
-        held = os.fstat(self._held)
-        return (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
+        return self._held is not None and is_at(self._held, f"{self._slices}/lock")
 
     def release(self) -> None:
         """Give the lock up, if it is held."""
@@ -436,7 +427,7 @@ class RotationLock:
     def _sign(self, now_us: int) -> None:
         by = f"{self._key[0]}.{self._key[1]}"
         record = {"by": by, "number": self._number, "at_us": now_us}
-        write(_sign_of(self._slices), record)
+        put_unsynced(_sign_of(self._slices), record)
         self._signed_us = now_us
 
 
@@ -449,19 +440,35 @@ def _sign_of(slices: str) -> str:
     return f"{slices}/rotating"
 
 
-SLICE: Shape[Slice] = a_record(
-    {
-        "home": GPU_MASK,
-        "weight": a_number(WEIGHT_LEAST, WEIGHT_MOST),
-        "is_fixed": a_flag,
-        "quantum_us": a_whole(1, COUNT_MOST),
-        "wait_most_us": or_none(a_whole()),
-        "boundary_most_us": a_whole(0, COUNT_MOST),
-        "is_urgent": a_flag,
-    },
-    {"pack": a_text(PACK_MOST), "timetable": TIMETABLE, "joined_us": a_whole()},
-)
-TURN: Shape[Turn] = a_record({"number": a_whole(), "mask": GPU_MASK}, {"ends": a_whole()})
+class Slice(Message):
+    """An attempt that takes turns, as those who share the GPUs of its server know it.
+
+    `home` are its own GPUs, and if it `is_urgent` it is next. Those of one `pack` have turns at
+    once, on the same GPUs. `joined_us` tells that it was away. See also `AttemptTurns`.
+    """
+
+    home: int = field(GPU_MASK)
+    weight: float = field(WEIGHT)
+    is_fixed: bool = field(a_flag)
+    quantum_us: int = field(a_whole(1))
+    wait_most_us: int | None = field(or_none(COUNT))
+    boundary_most_us: int = field(COUNT)
+    is_urgent: bool = field(a_flag)
+    pack: str | None = field(PACK, default=None)
+    timetable: tuple[int, ...] | None = field(TIMETABLE, default=None)
+    joined_us: int | None = field(COUNT, default=None)
+
+
+class Turn(Message):
+    """The last order about turns that was carried out: its number, and the GPUs.
+
+    `ends` is the number of the order that ends the turn at the next boundary; 0: it goes on. Of a
+    gang over several servers it is when the turn was to end, which is the same on all of them.
+    """
+
+    number: int = field(COUNT)
+    mask: int = field(GPU_MASK)
+    ends: int | None = field(COUNT, default=None)
 
 
 def slices_of(root: str, server: str) -> str:
@@ -472,7 +479,7 @@ def slices_of(root: str, server: str) -> str:
 def put_member(slices: str, key: Key, member: Slice) -> None:
     """Let an attempt take turns, or change how."""
     own_folder(slices)
-    write(f"{slices}/{key[0]}.{key[1]}", dict(member))
+    put_unsynced(f"{slices}/{key[0]}.{key[1]}", member)
 
 
 def drop_member(slices: str, key: Key) -> None:
@@ -491,20 +498,20 @@ def members_in(slices: str) -> dict[Key, Slice]:
         return {}
     for name in names:
         key = _key_in(name)
-        member = checked(get(f"{slices}/{name}"), SLICE) if key is not None else None
-        if key is not None and member is not None and member["home"]:
+        member = checked(get(f"{slices}/{name}"), Slice.decoded) if key is not None else None
+        if key is not None and member is not None and member.home:
             found[key] = member
     return found
 
 
 def put_answer(slices: str, key: Key, turn: Turn) -> None:
     """Tell who rotates how a turn stands, where its job writes nothing."""
-    write(_answer_of(slices, key), dict(turn))
+    put_unsynced(_answer_of(slices, key), turn)
 
 
 def answer_in(slices: str, key: Key, folder: str) -> Turn:
     """Return the last answer; an older release writes it to its own folder."""
-    return checked(get(_answer_of(slices, key)), TURN) or turn_in(folder)
+    return checked(get(_answer_of(slices, key)), Turn.decoded) or turn_in(folder)
 
 
 def _answer_of(slices: str, key: Key) -> str:
@@ -513,12 +520,12 @@ def _answer_of(slices: str, key: Key) -> str:
 
 def turn_in(folder: str) -> Turn:
     """Return the last order about turns that was carried out, and the GPUs."""
-    return checked(get(f"{folder}/turn"), TURN) or {"number": 0, "mask": 0, "ends": 0}
+    return checked(get(f"{folder}/turn"), Turn.decoded) or Turn(number=0, mask=0, ends=0)
 
 
 def put_turn(folder: str, turn: Turn) -> None:
     """Say how the turn of an attempt stands, also to its job, whoever runs it."""
-    write(f"{folder}/turn", dict(turn), mode=0o644)
+    put_unsynced(f"{folder}/turn", turn, mode=0o644)
 
 
 def drop_turn(folder: str) -> None:
@@ -559,15 +566,3 @@ def used_in(slices: str) -> dict[str, float]:
         for name, used in found.items()
         if isinstance(used, (int, float)) and abs(used) < COUNT_MOST
     }
-
-
-def write(path: str, record: Mapping[str, object], mode: int = 0o600) -> None:
-    """Write a record that need not outlive the machine: none of its processes does.
-
-    Raises:
-        OSError: it cannot be written; what was there before still is.
-    """
-    with create_private(f"{path}.new") as file:
-        json.dump(record, file)
-        os.fchmod(file.fileno(), mode)
-    os.replace(f"{path}.new", path)

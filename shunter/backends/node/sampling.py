@@ -7,7 +7,6 @@ counts instead.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -17,14 +16,15 @@ from shunter.backends.node.cgroups import MB
 from shunter.backends.node.messages import BATCH_S_MOST, PIDS_MOST
 from shunter.backends.node.records import (
     below,
-    create_private,
     listed_below,
     open_regular,
     processes,
+    put_unsynced,
+    stat_of,
 )
 
 if TYPE_CHECKING:
-    from shunter.backends.node.wire import Message, Use
+    from shunter.backends.node.messages import JobMessage
 
 FIRST_S = 2.0
 RANKS_MOST = 1024
@@ -48,15 +48,15 @@ class Sampling:
         self._wait_s = min(FIRST_S, every_s)
         self._usage.read(time.monotonic())  # what CPUs are counted from
 
-    def take(self, said: Message) -> None:
+    def take(self, said: JobMessage) -> None:
         """Keep the newest progress of a rank."""
-        rank, batch_s = said["rank"], said["batch_s"]
+        rank, batch_s = said.rank or 0, said.batch_s
         before = self._told.get(rank)
         if before is None and len(self._told) == RANKS_MOST:
             return
         if batch_s is None and before is not None:
             batch_s = before[1]
-        self._told[rank] = said["step"] or 0, batch_s
+        self._told[rank] = said.step or 0, batch_s
 
     def look(self, now_s: float) -> None:
         """Take a sample if it is time; each waits twice as long as the last one."""
@@ -72,11 +72,8 @@ class Sampling:
             "printed": printed,
             **self._usage.read(now_s),
         }
-        path = f"{self._folder}/sample"
         try:
-            with create_private(f"{path}.new") as file:
-                json.dump(sample, file)
-            os.replace(f"{path}.new", path)
+            put_unsynced(f"{self._folder}/sample", sample)
         except OSError:
             return  # a full disk costs the sample, never the job
 
@@ -114,7 +111,7 @@ class Usage:
         self._before: dict[tuple[int, int], int] = {}
         self._read_s: float | None = None
 
-    def read(self, now_s: float) -> Use:
+    def read(self, now_s: float) -> dict[str, object]:
         """Return pids, memory_mb, and cpus: the mean of busy ones since the last time.
 
         Whoever ended in between counts for nothing; at the first reading `cpus` is None.
@@ -138,12 +135,7 @@ class Usage:
 
     def _process(self, pid: int) -> Process | None:
         """Return a process; None if it is gone, or dead and not yet reaped."""
-        try:
-            with open(f"{self._proc}/{pid}/stat", "rb") as file:
-                # The name in parentheses may itself hold blanks and parentheses.
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            return None
+        fields = stat_of(pid, self._proc)
         if len(fields) < 22 or fields[0] in (b"Z", b"X"):
             return None
         return Process(int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[21]))

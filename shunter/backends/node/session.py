@@ -28,9 +28,11 @@ import termios
 import time
 from typing import TYPE_CHECKING
 
+from shunter.backends.node import messages
 from shunter.backends.node.attempts import (
     NO_END,
     alive_below,
+    attempt_of,
     end_alone,
     inventory,
     is_held,
@@ -48,15 +50,7 @@ from shunter.backends.node.attempts import (
 from shunter.backends.node.host.accounts import as_user, at_home
 from shunter.backends.node.host.checkpoint_transfer import open_checkpoints, open_shared_checkpoints
 from shunter.backends.node.host.gpus import Readings, gpus_command
-from shunter.backends.node.messages import (
-    PROTOCOL,
-    READ_BYTES_MAX,
-    a_job,
-    checked,
-    number_of,
-    read_journal,
-    sample_in,
-)
+from shunter.backends.node.journal import read_journal
 from shunter.backends.node.output import piece_of
 from shunter.backends.node.ownership import base_of, taken, uptime_ns, write_beat
 from shunter.backends.node.ranks import is_free
@@ -69,26 +63,15 @@ from shunter.backends.node.records import (
     processes,
     put,
     reap_children,
+    stat_of,
 )
+from shunter.backends.node.shapes import checked
 from shunter.backends.node.shares import Enforcement
 from shunter.backends.node.supervision import answer_of, begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from shunter.backends.node.wire import (
-        Answer,
-        Found,
-        Key,
-        Known,
-        Notes,
-        Order,
-        Probe,
-        Question,
-        Sample,
-        SampleOf,
-        Started,
-    )
+    from typing import Any
 
 
 IDLE_S = 10.0
@@ -97,7 +80,7 @@ TOLD_OF_JOB = 4096  # half of the longest line there may be
 OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 
 
-def serve(base: str, nonce: str) -> Answer:
+def serve(base: str, nonce: str) -> dict[str, object]:
     """Converse until stdin ends; return nothing more to say."""
     base = os.path.abspath(os.path.expanduser(base))
     session = Session(base_of(base), nonce)
@@ -115,7 +98,9 @@ class Session:
         self.term = 0
         self.enforcement: Enforcement | None = None
         self.notices = self.session = -1
-        self.starting: dict[int, tuple[Question, Order]] = {}
+        self.starting: dict[
+            int, tuple[object, messages.Order]
+        ] = {}  # and the ids of their questions
         self.switches, self.unanswered = Switches(), Unanswered()
         self.readings = Readings(gpus_command())
         self.poll = select.poll()
@@ -126,18 +111,17 @@ class Session:
     def greet(self) -> None:
         """Say who is there, after a mark that no shell's noise holds."""
         os.write(1, f"\n{self.nonce} ".encode())
-        self._say(
-            {
-                "protocol": PROTOCOL,
-                "base": self.base,
-                "boot": boot_id(),
-                "now_ns": time.monotonic_ns(),
-                "up_ns": uptime_ns(),
-                "wall_s": time.time(),
-                "python": list(sys.version_info[:3]),
-                "uid": os.geteuid(),
-            }
+        greeting = messages.Greeting(
+            base=self.base,
+            boot=boot_id(),
+            now_ns=time.monotonic_ns(),
+            up_ns=uptime_ns(),
+            wall_s=time.time(),
+            python=tuple(sys.version_info[:3]),
+            uid=os.geteuid(),
+            protocol=messages.PROTOCOL,
         )
+        self._say(greeting)
 
     def run(self) -> None:
         """Answer questions and tell news until stdin ends or somebody else listens here."""
@@ -170,173 +154,174 @@ class Session:
                 *lines, left = (left + read).split(b"\n")
                 for line in lines:
                     self._answer(json.loads(line))
-            for question, found in self.switches.over():
-                self._reply(question, found)
+            for number, found in self.switches.over():
+                self._reply(number, found)
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, said: dict[str, Any]) -> None:
+        number = said.get("id")
         try:
-            found = _ANSWERS[question["do"]](self, question)
+            do = said["do"]
+            found = _ANSWERS[do](self, messages.QUESTIONS[do].decoded(said), number)
         except (OSError, KeyError, ValueError) as error:
-            found = {"error": f"{type(error).__name__}: {error}"}
+            found = messages.Failed(error=f"{type(error).__name__}: {error}")
         if found is not None:
-            self._reply(question, found)
+            self._reply(number, found)
 
-    def _reply(self, question: Question, found: Answer) -> None:
-        clocks = {"now_ns": time.monotonic_ns(), "up_ns": uptime_ns()}
-        self._say({"id": question.get("id"), **clocks, **found})
+    def _reply(self, number: object, found: messages.Answer) -> None:
+        found.now_ns, found.up_ns = time.monotonic_ns(), uptime_ns()
+        self._say({"id": number, **found})
 
-    def _say(self, line: Answer) -> None:
+    def _say(self, line: Mapping[str, object]) -> None:
         left = json.dumps(line).encode() + b"\n"
         while left:
             left = left[os.write(1, left) :]
 
-    def claim(self, question: Question) -> Answer:
+    def claim(self, question: messages.Claim, _number: object) -> messages.Answer:
         """Take the node for one term of one scheduler, unless it is another's."""
-        self.cluster = question["cluster"]
+        self.cluster = question.cluster
         if self.cluster:
             refusal, self.session = taken(self.base, question)
             if refusal is not None:
                 return refusal
         self.root = f"{self.base}/clusters/{self.cluster}" if self.cluster else self.base
-        self.term = raise_term(self.root, question["term"])
-        if self.term != question["term"]:
-            cause = f"term {question['term']} was replaced by {self.term}"
-            return {"refused": "replaced", "cause": cause}
+        self.term = raise_term(self.root, question.term)
+        if self.term != question.term:
+            cause = f"term {question.term} was replaced by {self.term}"
+            return messages.ClaimRefused(refused="replaced", cause=cause)
         self.enforcement = Enforcement(
-            self.root, self.cluster, question["cgroup"], is_sized=question.get("is_sized", False)
+            self.root, self.cluster, question.cgroup, is_limited=question.is_limited
         )
         self.notices = open_notices(self.root)
         self.poll.register(self.notices, select.POLLIN)
         self.reports.begin(self.root)
         self.enforcement.tidy()
         put(f"{self.root}/listener", {"nonce": self.nonce})
-        self.beat(question)  # last: who is told of an error knows that there was no sign
-        return {"root": self.root, "term": self.term, "shares": self.enforcement.words}
+        # Last: who is told of an error knows that there was no sign.
+        write_beat(f"{self.root}/heartbeat", question.asked_ns)
+        return messages.Claimed(root=self.root, term=self.term, shares=self.enforcement.words)
 
-    def beat(self, question: Question) -> Answer:
+    def beat(self, question: messages.Beat, _number: object) -> messages.Answer:
         """Show a sign of the instant at which it was asked for, however late it comes."""
-        write_beat(f"{self.root}/heartbeat", question["asked_ns"])
-        return {}
+        write_beat(f"{self.root}/heartbeat", question.asked_ns)
+        return messages.Beaten()
 
-    def look(self, question: Question) -> Answer:
+    def look(self, question: messages.Look, _number: object) -> messages.Answer:
         """Beat; return what has changed of attempts since it was told, or is asked anew.
 
         Of each that is watched the question says up to which note its journal was read, and up to
         which what was noted is durable. With `is_all`, no others are watched, and what is told once
         only is told: samples, and readings, also of GPUs that nobody has: they may be lost.
         """
-        self.beat(question)
-        for job, attempt in question["anew"]:
+        write_beat(f"{self.root}/heartbeat", question.asked_ns)
+        for job, attempt in question.anew:
             self.reports.of(job, attempt).told = None
         keys = []
-        for job, attempt, read, durable in question["watched"]:
+        for job, attempt, read, durable in question.watched:
             known = self.reports.of(job, attempt)
             known.read = read
             known.acknowledge(durable, self.term)
             keys.append((job, attempt))
-        is_all = question["is_all"]
-        if is_all:
-            self.reports.forget_all_but(keys)
-        return {
-            "changed": self.reports.news(keys),
-            "samples": self.reports.samples(keys) if is_all else [],
-            "gpus": self.readings.poll() if is_all else None,
-        }
+        if not question.is_all:
+            return messages.Looked(changed=tuple(self.reports.news(keys)), samples=(), gpus=None)
+        self.reports.forget_all_but(keys)
+        changed = tuple(self.reports.news(keys))
+        gpus = self.readings.poll()
+        return messages.Looked(
+            changed=changed,
+            samples=tuple(self.reports.samples(keys)),
+            gpus=None if gpus is None else tuple(gpus),
+        )
 
-    def start(self, question: Question) -> Answer | None:
+    def start(self, question: messages.Start, number: object) -> messages.Answer | None:
         """Start an attempt, unless the question has been under way for too long.
 
         None: its supervisor is yet to tell what came of it.
         """
-        order = question["order"]
-        if uptime_ns() > question["before_ns"]:
-            return {"answer": "late", "cause": "the order came too late"}
+        order = question.order
+        if uptime_ns() > question.before_ns:
+            return messages.StartAnswer(answer="late", cause="the order came too late")
         order = self._held().placed(at_home(order), self.reports.ports)
         self._open_checkpoints(order)
         if self.cluster:
             self._check_way(order)
-        is_new = self.reports.is_new(order["job"], order["attempt"])
-        found, reader = begin(self.root, order, is_new=is_new)
-        if reader < 0:
-            return {**found, "known": self.reports.known(order["job"], order["attempt"])}
-        self.starting[reader] = question, order
-        self.poll.register(reader, select.POLLIN)
+        is_new = self.reports.is_new(order.job, order.attempt)
+        found = begin(self.root, order, is_new=is_new)
+        if isinstance(found, messages.StartAnswer):
+            return found.replaced(known=self.reports.known(order.job, order.attempt))
+        self.starting[found] = number, order
+        self.poll.register(found, select.POLLIN)
         return None
 
     def _finish(self, reader: int) -> None:
         """Answer what a supervisor tells of its start."""
         self.poll.unregister(reader)
-        question, order = self.starting.pop(reader)
+        number, order = self.starting.pop(reader)
         found = answer_of(reader)
-        self._reply(
-            question, {**found, "known": self.reports.known(order["job"], order["attempt"])}
-        )
+        known = self.reports.known(order.job, order.attempt)
+        self._reply(number, found.replaced(known=known))
 
-    def fence(self, question: Question) -> Answer:
+    def fence(self, question: messages.Fence, _number: object) -> messages.Answer:
         """Let no attempt up to this one start, end those that have, tell of this."""
-        job, last = question["job"], question["attempt"]
+        job, last = question.job, question.attempt
         raise_fence(self.root, job, last)
         known = []
         for attempt in [number for number in known_of(self.root, job) if number <= last]:
             folder = folder_of(self.root, job, attempt)
             if is_held(f"{folder}/lock"):
-                self.unanswered.send(folder, {"do": "fence", "term": self.term})
+                self.unanswered.send(folder, messages.Command(do="fence", term=self.term))
             if attempt == last:  # a job may have had thousands
                 known.append(self.reports.known(job, attempt))
-        return {"fenced": known}
+        return messages.Fenced(fenced=tuple(known))
 
-    def set_aside(self, question: Question) -> Answer:
+    def set_aside(self, question: messages.SetAside, _number: object) -> messages.Answer:
         """End an attempt, unread; say whether it is over. A stray raises no fence."""
-        job, attempt = question["job"], question["attempt"]
-        if not question.get("is_stray"):
+        job, attempt = question.job, question.attempt
+        if not question.is_stray:
             raise_fence(self.root, job, attempt)
-        return {"is_over": end_alone(self.root, job, attempt, self.term)}
+        return messages.SetAsideAnswer(is_over=end_alone(self.root, job, attempt, self.term))
 
-    def send(self, question: Question) -> Answer:
+    def send(self, question: messages.Send, _number: object) -> messages.Answer:
         """Hand an order to a supervisor."""
-        folder = folder_of(self.root, question["job"], question["attempt"])
-        return {"taken": self.unanswered.send(folder, {**question["order"], "term": self.term})}
+        folder = folder_of(self.root, question.job, question.attempt)
+        order = question.order.replaced(term=self.term)
+        return messages.SendAnswer(taken=self.unanswered.send(folder, order))
 
-    def switch(self, question: Question) -> None:
+    def switch(self, question: messages.Switch, number: object) -> None:
         """Have some attempts stand still, then others go on; answered after that."""
-        self.switches.begin(self.root, self.term, question)
+        self.switches.begin(self.root, self.term, question, number)
 
-    def reshape(self, question: Question) -> Answer:
+    def reshape(self, question: messages.Reshape, _number: object) -> messages.Answer:
         """Hold an attempt that runs to other shares; return what it has now."""
-        job, attempt, shares = question["job"], question["attempt"], question["shares"]
-        return self._held().change(job, attempt, shares, self.reports.ports)
+        key = question.job, question.attempt
+        return self._held().change(key, question.shares, self.reports.ports)
 
-    def inventory(self, question: Question) -> Answer:
+    def inventory(self, question: messages.Inventory, _number: object) -> messages.Answer:
         """Return the newest attempts of one job, or some and all that run, or all."""
-        job, wanted = question.get("job"), question.get("wanted")
+        job, wanted = question.job, question.wanted
         if job is not None:
-            found: list[Found] = [
-                {"job": job, "attempt": number, **probe(folder_of(self.root, job, number))}
-                for number in numbers_in(f"{self.root}/jobs/{job}")[-TOLD_OF_JOB:]
-            ]
-        elif wanted is not None:
-            found = running(self.root, [(name, attempt) for name, attempt in wanted])
+            numbers = numbers_in(f"{self.root}/jobs/{job}")[-TOLD_OF_JOB:]
+            found = [probe(folder_of(self.root, job, number)) for number in numbers]
         else:
-            found = inventory(self.root)
-        return {"attempts": [{**each, **UNREAD} for each in found]}
+            found = inventory(self.root) if wanted is None else running(self.root, wanted)
+        return messages.InventoryAnswer(attempts=tuple(found))
 
-    def read(self, question: Question) -> Answer:
+    def read(self, question: messages.Read, _number: object) -> messages.Answer:
         """Return a piece of what a rank printed, and how much there is."""
-        if not OUTPUT.fullmatch(question["name"]):
-            raise ValueError(f"no output is named {question['name']!r}")
-        path = f"{folder_of(self.root, question['job'], question['attempt'])}/{question['name']}"
-        data, size = piece_of(path, question["offset"], min(question["bytes"], READ_BYTES_MAX))
-        return {"data": data.decode("latin-1"), "size": size}
+        if not OUTPUT.fullmatch(question.name):
+            raise ValueError(f"no output is named {question.name!r}")
+        path = f"{folder_of(self.root, question.job, question.attempt)}/{question.name}"
+        data, size = piece_of(path, question.offset, min(question.bytes, messages.READ_BYTES_MAX))
+        return messages.ReadAnswer(data=data.decode("latin-1"), size=size)
 
-    def port(self, question: Question) -> Answer:
+    def port(self, question: messages.Port, _number: object) -> messages.Answer:
         """Return the first port of some that is free here; None if none is.
 
         That nobody listens on it yet means little: ranks import for a while before they do. So
         those that attempts were given are taken as long as these run, whoever started them.
         """
         taken = set(self.reports.ports.values())
-        ports = (port for port in question["ports"] if port not in taken)
-        return {"port": next((port for port in ports if is_free(port)), None)}
+        ports = (port for port in question.ports if port not in taken)
+        return messages.PortAnswer(port=next((port for port in ports if is_free(port)), None))
 
     def _held(self) -> Enforcement:
         """Return what holds attempts to their shares; raise ValueError before the claim."""
@@ -344,25 +329,25 @@ class Session:
             raise ValueError("no scheduler has claimed this node yet")
         return self.enforcement
 
-    def _open_checkpoints(self, order: Order) -> None:
+    def _open_checkpoints(self, order: messages.Order) -> None:
         """Make the folder of a job's checkpoints, unless it is there."""
-        folder, user = order["checkpoints"], order["user"]
+        folder, user = order.checkpoints, order.user
         if not folder.startswith(f"{self.root}/"):
             open_shared_checkpoints(folder, user)
             return
         own_folder(os.path.dirname(folder))
         open_checkpoints(folder, user)
 
-    def _check_way(self, order: Order) -> None:
+    def _check_way(self, order: messages.Order) -> None:
         """Refuse an order whose user cannot get to what lies here."""
-        place, user = f"{self.root}/jobs", order["user"]
+        place, user = f"{self.root}/jobs", order.user
         found = (
             {} if user is None else as_user(user, lambda: {"mode": os.stat(f"{place}/.").st_mode})
         )
         if "error" not in found:
             return
         raise ValueError(
-            f"user {order['user_name']} cannot pass through {place} ({found['error']}): "
+            f"user {order.user_name} cannot pass through {place} ({found['error']}): "
             "set [backend.ssh] base to a folder that all may enter, such as /var/lib/shunter"
         )
 
@@ -376,8 +361,8 @@ class Session:
         attempts = []
         for each in dict.fromkeys(named):
             job, _, attempt = each.partition("/")
-            number = number_of(attempt)
-            if number is not None and checked(job, a_job) is not None:
+            number = messages.number_of(attempt)
+            if number is not None and checked(job, messages.a_job) is not None:
                 attempts.append((job, number))
         self._tell(attempts)
 
@@ -390,25 +375,24 @@ class Session:
         self.starting, self.reports.ends = {}, {}
 
 
-_ANSWERS = {
-    "claim": Session.claim,
-    "beat": Session.beat,
-    "look": Session.look,
-    "start": Session.start,
-    "fence": Session.fence,
-    "set_aside": Session.set_aside,
-    "send": Session.send,
-    "reshape": Session.reshape,
-    "switch": Session.switch,
-    "inventory": Session.inventory,
-    "read": Session.read,
-    "port": Session.port,
+_ANSWERS: Mapping[str, Callable[..., messages.Answer | None]] = {
+    messages.Claim.DO: Session.claim,
+    messages.Beat.DO: Session.beat,
+    messages.Look.DO: Session.look,
+    messages.Start.DO: Session.start,
+    messages.Fence.DO: Session.fence,
+    messages.SetAside.DO: Session.set_aside,
+    messages.Send.DO: Session.send,
+    messages.Reshape.DO: Session.reshape,
+    messages.Switch.DO: Session.switch,
+    messages.Inventory.DO: Session.inventory,
+    messages.Read.DO: Session.read,
+    messages.Port.DO: Session.port,
 }
 
 
 # News of attempts.
 
-UNREAD: Notes = {"after": 0, "facts": None, "notes": [], "is_all": False}
 NEVER = (-1, -1, -1)
 NEWS_BYTES = 1 << 20
 
@@ -441,46 +425,45 @@ class Watched:
         """Say whether its records have changed since it was told."""
         return self.told is None or _stamp(self.folder) != self._seen
 
-    def look(self) -> tuple[Probe, bool]:
+    def look(self) -> tuple[messages.Known, bool]:
         """Return its state, and whether that is settled.
 
         It is not while what a lost supervisor has left is being swept.
         """
         self.note_seen()  # first: what changes from here on is news
         known, is_settled = probe(self.folder), True
-        if known["state"] in NO_END and sweep(self.folder):
-            known["state"], is_settled = "running", False
-        started = known["started"]
-        if known["state"] == "running" and started is not None and self.end < 0:
+        if known.state in NO_END and sweep(self.folder):
+            known.state, is_settled = "running", False
+        started = known.started
+        if known.state == "running" and started is not None and self.end < 0:
             self.end = _opened_end(self.folder, started)
-        self.told = (known["state"], started is None)
+        self.told = (known.state, started is None)
         return known, is_settled
 
     def note_seen(self) -> None:
         """Note that its records were seen as they are."""
         self._seen = _stamp(self.folder)
 
-    def journal(self, *, with_notes: bool) -> Notes:
+    def journal(self, *, with_notes: bool) -> messages.Notes:
         """Return a piece of what its journal says that was not read."""
-        found = read_journal(self.folder, self.read) if with_notes else UNREAD
-        if found["notes"]:
-            self.read = found["notes"][-1]["n"]
-        if not found["is_all"]:
+        found = read_journal(self.folder, self.read) if with_notes else messages.Notes()
+        if found.notes:
+            self.read = found.notes[-1].n
+        if not found.is_all:
             self._seen = NEVER
         return found
 
     def acknowledge(self, durable: int, term: int) -> None:
         """Let its supervisor drop the notes that are in the log, once it takes the order."""
-        if durable > self._acknowledged:
-            order = {"do": "acknowledge", "upto": durable, "term": term}
-            if self.send(order):
-                self._acknowledged = durable
+        order = messages.Command(do="acknowledge", upto=durable, term=term)
+        if durable > self._acknowledged and self.send(order):
+            self._acknowledged = durable
 
-    def send(self, order: Mapping[str, object]) -> bool:
+    def send(self, order: messages.Command) -> bool:
         """Hand an order to its supervisor; False if nobody takes it."""
         return send(self.folder, order)
 
-    def sample(self) -> Sample | None:
+    def sample(self) -> messages.Sample | None:
         """Return its newest sample; None if that was told, or there is none."""
         try:
             stamp = os.stat(f"{self.folder}/sample").st_mtime_ns
@@ -488,19 +471,21 @@ class Watched:
             return None
         if stamp == self._sample_stamp:
             return None
-        self._sample_stamp, sample = stamp, sample_in(self.folder)
-        if sample is None or sample["at_ns"] <= self._sampled_ns:
+        _, job, number = attempt_of(self.folder)
+        said = {**(get(f"{self.folder}/sample") or {}), "job": job, "attempt": number}
+        self._sample_stamp, sample = stamp, checked(said, messages.Sample.decoded)
+        if sample is None or sample.at_ns <= self._sampled_ns:
             return None
-        self._sampled_ns = sample["at_ns"]
+        self._sampled_ns = sample.at_ns
         return sample
 
 
-def _opened_end(folder: str, started: Started) -> int:
+def _opened_end(folder: str, started: messages.Started) -> int:
     """Return what gets readable when a supervisor ends; -1 where that cannot be had."""
     if not hasattr(os, "pidfd_open"):
         return -1
     try:
-        end = os.pidfd_open(started["pid"])
+        end = os.pidfd_open(started.pid)
     except OSError:
         return -1
     # Only who holds the lock is the supervisor: its process id may be somebody else's by now.
@@ -531,21 +516,21 @@ class Reports:
     """
 
     def __init__(self, poll: select.poll, make: Callable[[str], Watched] = Watched) -> None:
-        self.again: set[Key] = set()
-        self.ends: dict[int, Key] = {}
-        self.ports: dict[Key, int | None] = {}
+        self.again: set[messages.Key] = set()
+        self.ends: dict[int, messages.Key] = {}
+        self.ports: dict[messages.Key, int | None] = {}
         self._root = ""
         self._poll = poll
         self._make = make
-        self._attempts: dict[Key, Watched] = {}
-        self._begun: set[Key] = set()
+        self._attempts: dict[messages.Key, Watched] = {}
+        self._begun: set[messages.Key] = set()
 
     def begin(self, root: str) -> None:
         """Tell of attempts below a root from now on."""
         self._root = root
         for each in running(root, []):
-            self._note_port(each["job"], each["attempt"], each)
-            self._begun.add((each["job"], each["attempt"]))
+            self._note_port(each)
+            self._begun.add((each.job, each.attempt))
 
     def is_new(self, job: str, attempt: int) -> bool:
         """Say whether an attempt that is to start has never been seen here before.
@@ -565,45 +550,41 @@ class Reports:
             self._attempts[key] = self._make(folder_of(self._root, job, attempt))
         return self._attempts[key]
 
-    def forget_all_but(self, kept: Collection[Key]) -> None:
+    def forget_all_but(self, kept: Collection[messages.Key]) -> None:
         """Tell nothing more of attempts but for some."""
         for gone in sorted(self._attempts.keys() - set(kept)):
             self._end_wait(self._attempts.pop(gone).end)
             self.again.discard(gone)
             self._begun.discard(gone)  # if it is over, the fence of its job tells
 
-    def ended(self, file: int) -> Key:
+    def ended(self, file: int) -> messages.Key:
         """Note that a supervisor is gone; return whose."""
         key = self.ends[file]
         self._end_wait(file)
         self._attempts[key].end = -1
         return key
 
-    def news(self, attempts: Iterable[Key]) -> list[Known]:
+    def news(self, attempts: Iterable[messages.Key]) -> list[messages.Known]:
         """Return what has changed, where a glance says that something may have."""
         return self.changed([key for key in attempts if self.of(*key).may_have_news()])
 
-    def changed(self, attempts: Iterable[Key]) -> list[Known]:
+    def changed(self, attempts: Iterable[messages.Key]) -> list[messages.Known]:
         """Return what has changed of attempts since it was told."""
         found, size = [], 0
         for job, attempt in attempts:
             before = self.of(job, attempt).told
             known = self.known(job, attempt, with_notes=size < NEWS_BYTES)
-            if known["notes"] or before != self.of(job, attempt).told:
+            if known.notes or before != self.of(job, attempt).told:
                 found.append(known)
-                size += len(json.dumps(known["notes"]))
+                size += len(json.dumps(known.notes))
         return found
 
-    def samples(self, attempts: Iterable[Key]) -> list[SampleOf]:
+    def samples(self, attempts: Iterable[messages.Key]) -> list[messages.Sample]:
         """Return the samples of attempts that have not been told yet."""
-        found: list[SampleOf] = []
-        for job, attempt in attempts:
-            sample = self.of(job, attempt).sample()
-            if sample is not None:
-                found.append({"job": job, "attempt": attempt, **sample})
-        return found
+        found = [self.of(*key).sample() for key in attempts]
+        return [sample for sample in found if sample is not None]
 
-    def known(self, job: str, attempt: int, *, with_notes: bool = True) -> Known:
+    def known(self, job: str, attempt: int, *, with_notes: bool = True) -> messages.Known:
         """Return all that is known of an attempt, and note that it is told.
 
         Of its journal that is what was not read; more than a piece is told a piece at a time.
@@ -617,8 +598,8 @@ class Reports:
         if watched.end >= 0 and watched.end not in self.ends:
             self.ends[watched.end] = key
             self._poll.register(watched.end, select.POLLIN)
-        self._note_port(job, attempt, known)
-        return {"job": job, "attempt": attempt, **known, **watched.journal(with_notes=with_notes)}
+        self._note_port(known)
+        return known.replaced(**watched.journal(with_notes=with_notes))
 
     def _end_wait(self, file: int) -> None:
         """Wait no more for the end of a supervisor."""
@@ -626,12 +607,11 @@ class Reports:
             self._poll.unregister(file)
             os.close(file)
 
-    def _note_port(self, job: str, attempt: int, known: Probe) -> None:
-        started = known["started"]
-        if started is None or known["state"] in ("ended", "lost"):
-            self.ports.pop((job, attempt), None)
+    def _note_port(self, known: messages.Known) -> None:
+        if known.started is None or known.state in ("ended", "lost"):
+            self.ports.pop((known.job, known.attempt), None)
         else:
-            self.ports[(job, attempt)] = started["port"]
+            self.ports[(known.job, known.attempt)] = known.started.port
 
 
 # A switch of turns, and attempts that do not read an order to end.
@@ -653,33 +633,32 @@ class Switches:
     """
 
     def __init__(self) -> None:
-        self.under_way: list[tuple[Question, _Switch]] = []
+        self.under_way: list[tuple[object, _Switch]] = []  # and the ids of their questions
 
-    def begin(self, root: str, term: int, question: Question) -> None:
+    def begin(self, root: str, term: int, question: messages.Switch, number: object) -> None:
         """Begin a switch of attempts below a root."""
-        self.under_way.append((question, _Switch(root, term, question)))
+        self.under_way.append((number, _Switch(root, term, question)))
 
-    def over(self) -> Iterator[tuple[Question, Answer]]:
+    def over(self) -> Iterator[tuple[object, messages.Answer]]:
         """Do what is due, and return the answers to switches that are over by now."""
         for each in list(self.under_way):
-            question, switch = each
+            number, switch = each
             found = switch.look(time.monotonic())
             if found is not None:
                 self.under_way.remove(each)
-                yield question, found
+                yield number, found
 
 
 class _Switch:
     """One of them."""
 
-    def __init__(self, root: str, term: int, question: Question) -> None:
+    def __init__(self, root: str, term: int, question: messages.Switch) -> None:
         self._root, self._term = root, term
-        self._stops = [(job, attempt) for job, attempt in question["stops"]]
-        self._continues = [(job, attempt) for job, attempt in question["continues"]]
+        self._stops, self._continues = question.stops, question.continues
         self._is_continued, self._due_s = False, time.monotonic() + SWITCH_S
         self._send("stop", self._stops)
 
-    def look(self, now_s: float) -> Answer | None:
+    def look(self, now_s: float) -> messages.Answer | None:
         """Do what is due; return how all stand once that is over, None before.
 
         Nobody goes on while somebody runs that should not.
@@ -694,19 +673,19 @@ class _Switch:
         is_over = self._is_continued and "stopped" not in going.values()
         if not is_over and now_s < self._due_s:
             return None
-        told = [
-            {"job": job, "attempt": attempt, "stance": stance}
-            for (job, attempt), stance in [*still.items(), *going.items()]
+        stances = [*still.items(), *going.items()]
+        stands = [
+            messages.Stand(job=job, attempt=number, stance=one) for (job, number), one in stances
         ]
-        return {"stands": told}
+        return messages.SwitchAnswer(stands=tuple(stands))
 
-    def _send(self, do: str, keys: list[Key]) -> None:
+    def _send(self, do: str, keys: Iterable[messages.Key]) -> None:
         for key in keys:
-            send(folder_of(self._root, *key), {"do": do, "term": self._term})
+            send(folder_of(self._root, *key), messages.Command(do=do, term=self._term))
 
-    def _stance(self, key: Key, parents: Mapping[int, int]) -> str:
+    def _stance(self, key: messages.Key, parents: Mapping[int, int]) -> messages.Stance:
         """Return whether an attempt stands still, or its state if it does not run."""
-        state = probe(folder_of(self._root, *key))["state"]
+        state = probe(folder_of(self._root, *key)).state
         if state != "running":
             return state
         pids = pids_of(self._root, key, parents)
@@ -715,11 +694,8 @@ class _Switch:
 
 def _stands_still(pid: int) -> bool:
     """Say whether a process is stopped; one that has just ended is."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in b"TtZXx"
-    except (OSError, IndexError):
-        return True
+    said = stat_of(pid)
+    return not said or said[0] in b"TtZXx"
 
 
 class Unanswered:
@@ -734,9 +710,9 @@ class Unanswered:
     def __init__(self) -> None:
         self._due: dict[str, tuple[float, int]] = {}
 
-    def send(self, folder: str, order: Mapping[str, object]) -> bool:
+    def send(self, folder: str, order: messages.Command) -> bool:
         """Hand an order to a supervisor; False if nobody takes it."""
-        if order["do"] in ENDING:
+        if order.do in ENDING:
             self._due.setdefault(folder, (time.monotonic() + READ_MOST_S, 0))
         return send(folder, order)
 
@@ -772,8 +748,7 @@ def _is_unread(path: str) -> bool:
 
 
 def _kill_supervisor(folder: str) -> None:
-    root, _, name = folder.rpartition("/jobs/")
-    job, _, attempt = name.partition("/")
-    alive = alive_below(root).get((job, number_of(attempt) or 0))
+    root, job, number = attempt_of(folder)
+    alive = alive_below(root).get((job, number))
     for pid in alive.supervisors if alive is not None else ():
         kill(pid, signal.SIGKILL)

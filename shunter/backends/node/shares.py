@@ -26,13 +26,14 @@ from shunter.backends.node.cgroups import (
     is_of_session,
     joined,
 )
-from shunter.backends.node.messages import a_job, checked, number_of
+from shunter.backends.node.messages import ReshapeAnswer, a_job, number_of
 from shunter.backends.node.records import folder_of, processes
+from shunter.backends.node.shapes import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from shunter.backends.node.wire import Answer, Key, Order, Rank, Shares
+    from shunter.backends.node.messages import Key, Order, Shares
 
 K = TypeVar("K")
 BIND_TRIES = 20
@@ -86,27 +87,27 @@ class Enforcement:
         root: of the attempts.
         cluster: whose they are; nothing where a machine has only one.
         group: the group of version 2 that is handed over; None: the one we are in.
-        is_sized: attempts are held to the shares in their orders, and these may change.
+        is_limited: attempts are held to the shares in their orders, and these may change.
     """
 
-    def __init__(self, root: str, cluster: str, group: str | None, *, is_sized: bool) -> None:
+    def __init__(self, root: str, cluster: str, group: str | None, *, is_limited: bool) -> None:
         if cluster:
-            divided = memory_group(group or "", prepare=True, with_cpus=is_sized)[0]
+            divided = memory_group(group or "", prepare=True, with_cpus=is_limited)[0]
         elif group is None:
-            divided = divisible(prepare=True, mend="", with_cpus=is_sized)[0]
+            divided = divisible(prepare=True, mend="", with_cpus=is_limited)[0]
         else:
             divided = group
-        self._root, self._is_sized = root, is_sized
+        self._root, self._is_limited = root, is_limited
         self._allowed: dict[Key, list[int]] = {}
-        self.means = means_of(divided) if is_sized else Means("", divided)
+        self.means = means_of(divided) if is_limited else Means("", divided)
         self._plain = f"shunter-{cluster}-" if cluster else "shunter-"
         # In version 1 all roots of a machine may have the same group above theirs.
-        self._sized = f"shunter-{blake2b(root.encode(), digest_size=4).hexdigest()}-"
+        self._limited = f"shunter-{blake2b(root.encode(), digest_size=4).hexdigest()}-"
 
     @property
     def words(self) -> str:
         """What holds attempts to their shares; nothing if these are not held."""
-        return self.means.words if self._is_sized else ""
+        return self.means.words if self._is_limited else ""
 
     def placed(self, order: Order, running: Iterable[Key]) -> Order:
         """Return an order with its groups, or with CPUs of its own where there are none.
@@ -115,49 +116,53 @@ class Enforcement:
             order: of an attempt that is about to start.
             running: the attempts that run here.
         """
-        name, shares = f"{order['job']}.{order['attempt']}", order.get("shares")
-        if not self._is_sized or not shares:
-            memory = self.means.memory if order["memory_mb"] else ""
-            return {**order, "cgroup": f"{memory}/{self._plain}{name}" if memory else None}
+        name, shares = f"{order.job}.{order.attempt}", order.shares
+        if not self._is_limited or not shares:
+            memory = self.means.memory if order.memory_mb else ""
+            return order.replaced(cgroup=f"{memory}/{self._plain}{name}" if memory else None)
         parents = [parent for parent in self.means if parent]
-        group = joined([f"{parent}/{self._sized}{name}" for parent in parents]) or None
-        if self.means.cpus or not shares["cpus_milli"]:
-            return {**order, "cgroup": group}
-        cpus = self._rebound((order["job"], order["attempt"]), shares, running)
-        ranks: list[Rank] = [{**rank, "cpus": cpus, "pinned": True} for rank in order["ranks"]]
-        return {**order, "cgroup": group, "ranks": ranks}
+        group = joined([f"{parent}/{self._limited}{name}" for parent in parents]) or None
+        if self.means.cpus or not shares.cpus_milli:
+            return order.replaced(cgroup=group)
+        cpus = self._rebound((order.job, order.attempt), shares, running)
+        ranks = [rank.replaced(cpus=tuple(cpus), pinned=True) for rank in order.ranks]
+        return order.replaced(cgroup=group, ranks=tuple(ranks))
 
-    def change(self, job: str, attempt: int, shares: Shares, running: Iterable[Key]) -> Answer:
+    def change(self, key: Key, shares: Shares, running: Iterable[Key]) -> ReshapeAnswer:
         """Hold an attempt to other shares; return what it has now, and why not these."""
-        known = probe(folder_of(self._root, job, attempt))
-        started = known["started"]
-        if known["state"] != "running" or started is None:
-            return _holds(cause=f"it is not running, but {known['state']}")
-        group, cause, cpus = started["cgroup"] or "", "", []
+        known = probe(folder_of(self._root, *key))
+        started = known.started
+        if known.state != "running" or started is None:
+            return ReshapeAnswer(
+                cpus_milli=0, memory_mb=0, cause=f"it is not running, but {known.state}"
+            )
+        group, cause, cpus = started.cgroup or "", "", []
         try:
             if group:
-                change_group(group, shares["cpus_milli"], shares["memory_mb"])
-            if not has_quota(group) and shares["cpus_milli"]:
-                cpus = self._rebound((job, attempt), shares, running)
-            elif shares["cpus"]:
-                begun = sorted({cpu for rank in started["ranks"] for cpu in rank["cpus"]})
+                change_group(group, shares.cpus_milli, shares.memory_mb)
+            if not has_quota(group) and shares.cpus_milli:
+                cpus = self._rebound(key, shares, running)
+            elif shares.cpus:
+                begun = sorted({cpu for rank in started.ranks for cpu in rank.cpus})
                 self._allowed = {
                     each: self._allowed[each] for each in running if each in self._allowed
                 }
-                self._follow((job, attempt), shares["cpus"], begun)
+                self._follow(key, shares.cpus, begun)
         except OSError as error:
             cause = error.strerror or str(error)
         has = held_to(group) if group else (0, 0)
-        return _holds(has[0] or 1000 * len(cpus), has[1], cpus, cause)
+        return ReshapeAnswer(
+            cpus_milli=has[0] or 1000 * len(cpus), memory_mb=has[1], cpus=tuple(cpus), cause=cause
+        )
 
     def tidy(self) -> None:
         """Remove the groups of attempts that do not run: their supervisors were killed."""
         for parent in dict.fromkeys(each for each in self.means if each):
-            names = sorted(os.listdir(parent)) if self._is_sized else []
+            names = sorted(os.listdir(parent)) if self._is_limited else []
             for name in names:
-                job, _, number = name[len(self._sized) :].rpartition(".")
+                job, _, number = name[len(self._limited) :].rpartition(".")
                 attempt = number_of(number)
-                if not name.startswith(self._sized) or attempt is None:
+                if not name.startswith(self._limited) or attempt is None:
                     continue
                 folder = folder_of(self._root, job, attempt)
                 if checked(job, a_job) is None or not is_held(f"{folder}/lock"):
@@ -180,9 +185,9 @@ class Enforcement:
         pids = {each: pids_of(self._root, each, parents) for each in keys}
         bound = {each: _bound(own) for each, own in pids.items() if own or each == key}
         ours = sorted(os.sched_getaffinity(0))
-        cpus = [cpu for cpu in shares["cpus"] if cpu in ours] or ours
+        cpus = [cpu for cpu in shares.cpus if cpu in ours] or ours
         counts = {each: len(own) for each, own in bound.items()}
-        counts[key] = -(-shares["cpus_milli"] // 1000)
+        counts[key] = -(-shares.cpus_milli // 1000)
         # Who has CPUs of other sockets too is not moved to these.
         stays = [each for each, own in bound.items() if each != key and not {*own} <= {*cpus}]
         taken = [cpu for each in stays for cpu in bound.pop(each)]
@@ -220,12 +225,6 @@ def spread(
         for cpu in given[key]:
             tenants[cpu] += 1
     return given
-
-
-def _holds(
-    cpus_milli: int = 0, memory_mb: int = 0, cpus: Sequence[int] = (), cause: str = ""
-) -> Answer:
-    return {"cpus_milli": cpus_milli, "memory_mb": memory_mb, "cpus": list(cpus), "cause": cause}
 
 
 def _version(folder: str, file: str) -> int:

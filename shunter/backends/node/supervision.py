@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import alive_below, seal
 from shunter.backends.node.cgroups import close_group, held_to, kills, open_group
-from shunter.backends.node.messages import Channel, Journal, commands_in
+from shunter.backends.node.journal import Channel, Journal, commands_in
+from shunter.backends.node.messages import Order, RankStarted, StartAnswer, Started, Status
 from shunter.backends.node.output import STREAMS, Times, Writes, bound
 from shunter.backends.node.ownership import Heartbeat
 from shunter.backends.node.ranks import (
@@ -52,10 +53,12 @@ from shunter.backends.node.records import (
     folder_of,
     get,
     hold,
+    is_at,
     kill,
     make_folder,
     own_folder,
     put,
+    signal_pipe,
     tell,
 )
 from shunter.backends.node.sampling import Sampling
@@ -64,7 +67,8 @@ from shunter.backends.node.turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from shunter.backends.node.wire import Answer, Command, Message, Order, User
+    from shunter.backends.node.messages import Command, JobMessage, User
+
 
 POLL_S, KILL_POLL_S, OWN_END_S = 1.0, 0.02, 5.0
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
@@ -77,19 +81,20 @@ RESERVE_BYTES = 4096  # and as many as an exit code needs for each rank
 EXIT_CODE_BYTES = 8
 
 
-def answer_start(root: str) -> Answer:
+def answer_start(root: str) -> dict[str, object]:
     """Start the attempt whose order stdin holds."""
     own_folder(f"{root}/jobs")
-    return start(root, json.load(sys.stdin))
+    found = start(root, Order.decoded(json.load(sys.stdin)))
+    return {"answer": found.answer, **({"cause": found.cause} if found.cause else {})}
 
 
-def start(root: str, order: Order) -> Answer:
+def start(root: str, order: Order, *, is_new: bool = False) -> StartAnswer:
     """Start the supervisor of an attempt, once; return what came of it."""
-    answer, reader = begin(root, order)
-    return answer if reader < 0 else answer_of(reader)
+    found = begin(root, order, is_new=is_new)
+    return found if isinstance(found, StartAnswer) else answer_of(found)
 
 
-def begin(root: str, order: Order, *, is_new: bool = False) -> tuple[Answer, int]:
+def begin(root: str, order: Order, *, is_new: bool = False) -> StartAnswer | int:
     """Begin to start the supervisor of an attempt, once.
 
     Args:
@@ -99,26 +104,30 @@ def begin(root: str, order: Order, *, is_new: bool = False) -> tuple[Answer, int
             for whose folder was removed: that takes a look at every process of the machine.
 
     Returns:
-        what came of it; and a file to read that once the supervisor tells (`answer_of`), or -1.
+        what came of it, or a file to read that from once the supervisor tells (`answer_of`).
     """
     try:
         return _begin(root, order, is_new=is_new)
     except OSError as error:  # a full disk, say: nothing was begun
-        return {"answer": "failed", "cause": f"its supervisor cannot work: {error}"}, -1
+        return _failed(error)
 
 
-def answer_of(reader: int) -> Answer:
+def _failed(error: OSError) -> StartAnswer:
+    return StartAnswer(answer="failed", cause=f"its supervisor cannot work: {error}")
+
+
+def answer_of(reader: int) -> StartAnswer:
     """Return what a supervisor tells of its start, and close the file."""
     try:
         said = os.read(reader, LINE_BYTES_MAX)
     finally:
         os.close(reader)
-    return json.loads(said) if said else {"answer": "unknown"}
+    return StartAnswer.decoded(json.loads(said)) if said else StartAnswer(answer="unknown")
 
 
-def _begin(root: str, order: Order, *, is_new: bool) -> tuple[Answer, int]:
-    folder = folder_of(root, order["job"], order["attempt"])
-    for each in (root, f"{root}/jobs", f"{root}/jobs/{order['job']}", folder):
+def _begin(root: str, order: Order, *, is_new: bool) -> StartAnswer | int:
+    folder = folder_of(root, order.job, order.attempt)
+    for each in (root, f"{root}/jobs", f"{root}/jobs/{order.job}", folder):
         own_folder(each)
     lock = None
     for _ in range(LOCK_TRIES):  # who only probes holds it for microseconds
@@ -127,10 +136,10 @@ def _begin(root: str, order: Order, *, is_new: bool) -> tuple[Answer, int]:
             break
         time.sleep(0.002)
     if lock is None:
-        return {"answer": "known"}, -1
+        return StartAnswer(answer="known")
     if get(f"{folder}/started") is not None or (not is_new and is_alive(root, order)):
         os.close(lock)  # or its supervisor, which is gone, would seem to live as long as we do
-        return {"answer": "known"}, -1
+        return StartAnswer(answer="known")
     failpoint("attempt locked")
     reader, writer = os.pipe()
     if os.fork() == 0:
@@ -141,12 +150,12 @@ def _begin(root: str, order: Order, *, is_new: bool) -> tuple[Answer, int]:
             os._exit(0)
     os.close(writer)
     os.close(lock)  # only this copy: the supervisor holds the lock on
-    return {}, reader
+    return reader
 
 
 def is_alive(root: str, order: Order) -> bool:
     """Say whether an attempt runs whose folder was removed."""
-    alive = alive_below(root).get((order["job"], order["attempt"]))
+    alive = alive_below(root).get((order.job, order.attempt))
     return alive is not None and bool(alive.marked or len(alive.supervisors))
 
 
@@ -161,22 +170,22 @@ def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, i
     for ignored in (signal.SIGHUP, signal.SIGINT):
         signal.signal(ignored, signal.SIG_IGN)
     try:
-        go_on_below_reaper(order.get("cgroup"), is_bound=order.get("is_bound", False))
+        go_on_below_reaper(order.cgroup, is_bound=order.is_bound)
         adopt_orphans()
         fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
-        fences.append(hold(f"{root}/jobs/{order['job']}/fence.lock", fcntl.LOCK_EX))
+        fences.append(hold(f"{root}/jobs/{order.job}/fence.lock", fcntl.LOCK_EX))
         cause = _refusal(root, order)
         if cause:
-            _reply(answer, {"answer": "refused", "cause": cause})
+            _reply(answer, StartAnswer(answer="refused", cause=cause))
             return
         failpoint("attempt let in")
-        user = order.get("user")
-        order["seal"] = seal(root, folder, user["uid"] if user else os.geteuid())
+        user = order.user
+        order.seal = seal(root, folder, user.uid if user else os.geteuid())
         supervision, lock = _prepare(root, folder, order, held_lock)
     except OSError as error:  # a full disk, say: nothing was begun
-        _reply(answer, {"answer": "failed", "cause": f"its supervisor cannot work: {error}"})
+        _reply(answer, _failed(error))
         return
-    for number in range(len(order["ranks"])):
+    for number in range(len(order.ranks)):
         supervision.living[spawn(folder, order, number, lock, supervision.gate)] = number
     failpoint("attempt spawned")
     os.close(lock)
@@ -184,7 +193,7 @@ def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, i
     for held in fences:
         if held is not None:
             os.close(held)
-    _reply(answer, {"answer": "started"})
+    _reply(answer, StartAnswer(answer="started"))
     os.close(answer)
     failpoint("attempt replied")
     supervision.announce()
@@ -194,43 +203,43 @@ def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, i
 def _refusal(root: str, order: Order) -> str:
     """Return which fence stands before an order; both fences are held meanwhile."""
     term = count_in(f"{root}/term", "term")
-    fence = count_in(f"{root}/jobs/{order['job']}/fence", "attempt")
-    if order["term"] < term:
-        return f"term {order['term']} has been replaced by {term}"
-    if order["attempt"] <= fence:
-        return f"attempt {order['attempt']} has begun or is fenced, as is all up to {fence}"
+    fence = count_in(f"{root}/jobs/{order.job}/fence", "attempt")
+    if order.term < term:
+        return f"term {order.term} has been replaced by {term}"
+    if order.attempt <= fence:
+        return f"attempt {order.attempt} has begun or is fenced, as is all up to {fence}"
     return ""
 
 
 def _prepare(root: str, folder: str, order: Order, held_lock: int) -> tuple[Supervision, int]:
     """Make all that the ranks need, and last the record that says they started."""
-    _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
-    group = order.get("cgroup")
+    _open_checkpoints(f"{root}/jobs/{order.job}/checkpoints", order.user)
+    group = order.cgroup
     if group:
-        shares = order.get("shares")
-        open_group(group, shares["cpus_milli"] if shares else 0, order["memory_mb"])
+        shares = order.shares
+        open_group(group, shares.cpus_milli if shares else 0, order.memory_mb)
     make_outputs(folder, order)
-    _reserve(folder, RESERVE_BYTES + EXIT_CODE_BYTES * len(order["ranks"]))
+    _reserve(folder, RESERVE_BYTES + EXIT_CODE_BYTES * len(order.ranks))
     supervision = Supervision(root, folder, order)
     os.close(os.open(f"{folder}/ranks.lock", os.O_RDWR | os.O_CREAT, 0o600))
-    user = order.get("user")
+    user = order.user
     if user:  # whose ranks they are, also once the folder has been removed
-        os.chown(f"{folder}/ranks.lock", user["uid"], -1)
+        os.chown(f"{folder}/ranks.lock", user.uid, -1)
     lock = os.open(f"{folder}/ranks.lock", os.O_PATH)  # to be held open, and for nothing else
-    started = {
-        "job": order["job"],
-        "attempt": order["attempt"],
-        "term": order["term"],
-        "placement": order["placement"],
-        # Values are secrets, also those that stand in the command by now.
-        "ranks": [{**rank, "env": {}, "argv": []} for rank in order["ranks"]],
-        "port": order.get("port"),
-        "gpus": order.get("gpus", []),
-        "cgroup": group,
-        "pid": os.getpid(),
-        "boot": boot_id(),
-        "started_ns": time.monotonic_ns(),
-    }
+    started = Started(
+        job=order.job,
+        attempt=order.attempt,
+        term=order.term,
+        placement=order.placement,
+        # Nothing of their commands and environments: values there are secrets.
+        ranks=tuple([RankStarted(cpus=rank.cpus, pinned=rank.pinned) for rank in order.ranks]),
+        port=order.port,
+        gpus=order.gpus,
+        cgroup=group,
+        pid=os.getpid(),
+        boot=boot_id(),
+        started_ns=time.monotonic_ns(),
+    )
     put(f"{folder}/started", started)
     supervision.traces = AttemptFiles(folder, held_lock, started)
     failpoint("attempt started")
@@ -241,7 +250,7 @@ def _open_checkpoints(path: str, user: User | None) -> None:
     """Make the folder that all attempts of a job share, and give it to its user."""
     os.makedirs(path, 0o700, exist_ok=True)
     if user is not None:
-        os.chown(path, user["uid"], user["gid"])
+        os.chown(path, user.uid, user.gid)
 
 
 def _reserve(folder: str, count: int) -> None:
@@ -258,12 +267,12 @@ def _let_none_follow(root: str, order: Order) -> None:
     Both fences are held. A disk that is full now leaves the folder as the only witness.
     """
     with suppress(OSError):
-        put(f"{root}/jobs/{order['job']}/fence", {"attempt": order["attempt"]})
+        put(f"{root}/jobs/{order.job}/fence", {"attempt": order.attempt})
 
 
-def _reply(answer: int, record: Answer) -> None:
+def _reply(file: int, answer: StartAnswer) -> None:
     try:
-        os.write(answer, json.dumps(record).encode())
+        os.write(file, json.dumps(answer).encode())
     except OSError:
         return  # who asked has died meanwhile: the attempt runs on without it
 
@@ -274,35 +283,32 @@ class Supervision:
     def __init__(self, root: str, folder: str, order: Order) -> None:
         self.root, self.folder, self.order = root, folder, order
         self.living: dict[int, int] = {}
-        self.codes: list[int | None] = [None] * len(order["ranks"])
+        self.codes: list[int | None] = [None] * len(order.ranks)
         self.killed: list[int] = []  # the codes of those that a signal killed
         self.stages: list[tuple[str, float]] = []
         self.stage, self.asked, self.due_s = "", "", 0.0
         self.why, self.failed, self.saved, self.is_terminated = "", 0, False, False
-        limits = order.get("heartbeat")
+        limits = order.heartbeat
         self.heartbeat = None
         if limits:
-            is_remote = limits.get("is_remote", False)
-            self.heartbeat = Heartbeat(limits["path"], limits["deadline_s"], is_remote=is_remote)
-        self.wake, wake_writer = os.pipe()
-        for end in (self.wake, wake_writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+            is_remote = limits.is_remote
+            self.heartbeat = Heartbeat(limits.path, limits.deadline_s, is_remote=is_remote)
+        self.wake = signal_pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._leave())
-        user = order.get("user")
+        user = order.user
         self.traces: AttemptFiles | None = None
-        self.writer = user and user["uid"]
+        self.writer = None if user is None else user.uid
         self.orders = fifo(f"{folder}/orders")
         self.channel = Channel(fifo(f"{folder}/channel", self.writer))
         self.journal = Journal(folder)
         self.dropped, self.trains = 0, False
         self.saved_ns: int | None = None
-        self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
+        self.sampling = Sampling(folder, len(order.ranks), order.sample_s)
         self.stopping = Stopping(self._left, self.note)
-        self.turns = Turns(root, order, lambda: family(order.get("cgroup")), self.note)
-        ranks = range(len(order["ranks"]))
-        self.gate = Gate(len(ranks), is_open=not order.get("awaits_others"))
+        self.turns = Turns(root, order, lambda: family(order.cgroup), self.note)
+        ranks = range(len(order.ranks))
+        self.gate = Gate(len(ranks), is_open=not order.awaits_others)
         self.times = Times(folder, len(ranks))
         self.writes = Writes(f"{folder}/{name}.{rank}" for rank in ranks for name in STREAMS)
         self.looked_s = time.monotonic()
@@ -341,7 +347,7 @@ class Supervision:
         self._await_own_end()
         failpoint("attempt over")
         self._receive(last=True)  # its last words, said after we listened last
-        stragglers = kill_remaining(self.order.get("cgroup"), self._reap)
+        stragglers = kill_remaining(self.order.cgroup, self._reap)
         self._bound_output(last=True)
         self._write_status(stragglers)
 
@@ -349,11 +355,11 @@ class Supervision:
         """Ask the job to leave, in a mode, and from its deadline on in stronger ones."""
         if self.why or mode == "never":
             return
-        limits = self.order["suspend"]
+        limits = self.order.suspend
         # One that is only stopped would keep its GPUs, and one held at its gate answers nothing.
         first = STRONGER.index(mode if mode in STRONGER and self.gate.is_open else "restart")
         self.asked = mode
-        limits_s = (limits["cooperative_s"], limits["signal_s"], limits["restart_s"])
+        limits_s = (limits.cooperative_s, limits.signal_s, limits.restart_s)
         stages = [(STRONGER[each], float(limits_s[each])) for each in range(first, len(STRONGER))]
         self._begin("suspend", [*stages, ("kill", KILL_POLL_S)])
 
@@ -372,13 +378,17 @@ class Supervision:
 
     def announce(self) -> None:
         """Tell the daemon that there is something to read here."""
-        line = f"{self.order['job']}/{self.order['attempt']}\n".encode()
+        line = f"{self.order.job}/{self.order.attempt}\n".encode()
         tell(f"{self.root}/notices", line)
 
     def _leave(self) -> None:
         """Suspend the job; Slurm sends its processes the same SIGTERM."""
         self.is_terminated = True
-        self.suspend(self.order["suspend"]["mode"])
+        if self.order.is_bound:
+            # Its batch process may run only once we have ended, and an end without it is told as
+            # one that Slurm has nothing to do with.
+            note_leaving(self.folder, "SIGTERM")
+        self.suspend(self.order.suspend.mode)
 
     def _await_own_end(self) -> None:
         """Wait for a SIGTERM that has reached the ranks before it reaches us."""
@@ -407,7 +417,7 @@ class Supervision:
         self._show_request()
         failpoint(f"attempt at stage {self.stage}")
         if self.stage == "signal":
-            number = self.order["suspend"]["signal"]
+            number = self.order.suspend.signal
             # Others would die of it: a launcher, or Python at its end, when it drops its handlers.
             listeners = [pid for pid in descendants() if catches(pid, number)]
             for pid in listeners:
@@ -448,8 +458,8 @@ class Supervision:
 
     def _look_s(self) -> float:
         """Return how often to look at what tells nothing by itself."""
-        limits = self.order.get("heartbeat")
-        return min(POLL_S, limits["deadline_s"] / 4) if limits else POLL_S
+        limits = self.order.heartbeat
+        return min(POLL_S, limits.deadline_s / 4) if limits else POLL_S
 
     def _look(self) -> None:
         self.looked_s = time.monotonic()
@@ -462,7 +472,7 @@ class Supervision:
 
     def _bound_output(self, *, last: bool = False) -> None:
         self.times.look(time.time(), last)
-        most = self.order.get("output_bytes_max", 0)
+        most = self.order.output_bytes_max
         for number in range(len(self.codes) if most else 0):
             for name in STREAMS:
                 path = f"{self.folder}/{name}.{number}"
@@ -485,27 +495,27 @@ class Supervision:
                 self.suspend("cooperative")
             elif code:
                 self.failed = code  # what the others end with follows from it
-                self.terminate("rank", float(self.order["grace_s"]))
+                self.terminate("rank", float(self.order.grace_s))
 
     def _has_left(self, code: int) -> bool:
         """Say whether a rank left to go on later; in mode `never` only for Slurm."""
-        may_leave = self.order["suspend"]["mode"] != "never" or self.is_terminated
+        may_leave = self.order.suspend.mode != "never" or self.is_terminated
         return code == EXIT_SUSPENDED and may_leave
 
     def _obey(self, order: Command) -> None:
-        if order["do"] == "turns":  # of another supervisor: somebody comes or goes
+        if order.do == "turns":  # of another supervisor: somebody comes or goes
             self.turns.note_change()
             return
-        if (order["term"] or 0) < count_in(f"{self.root}/term", "term"):
+        if (order.term or 0) < count_in(f"{self.root}/term", "term"):
             return  # from a scheduler that has been replaced
-        do = order["do"]
+        do = order.do
         failpoint(f"attempt told to {do}")
         if do == "acknowledge":
-            self.journal.acknowledge(order["upto"] or 0)
+            self.journal.acknowledge(order.upto or 0)
         elif do == "suspend":
-            self.suspend(order["mode"] or self.order["suspend"]["mode"])
+            self.suspend(order.mode or self.order.suspend.mode)
         elif do == "terminate":
-            self.terminate("terminate", float(self.order["grace_s"]))
+            self.terminate("terminate", float(self.order.grace_s))
         elif do == "fence":
             self.terminate("fence", None)
         elif do == "go":
@@ -523,18 +533,18 @@ class Supervision:
         """Take in what the job says of itself, and tell of what was not taken."""
         for said in self.channel.read():
             self.turns.receive(said)
-            if said["what"] == "progress":
+            if said.what == "progress":
                 self.sampling.take(said)
-                if not self.trains and said["state"] == "training":
+                if not self.trains and said.state == "training":
                     self.trains = True
                     self.note("training")
-            elif said["what"] in NOTED_MESSAGES:
+            elif said.what in NOTED_MESSAGES:
                 self._note_said(said)
         if self.channel.is_to_be_told(last=last):
             self.note("refused", count=self.channel.dropped, cause=self.channel.cause)
 
-    def _note_said(self, said: Message) -> None:
-        what, step = said["what"], said["step"]
+    def _note_said(self, said: JobMessage) -> None:
+        what, step = said.what, said.step
         if what == "saved":
             self.saved, self.saved_ns = self.why == "suspend", time.monotonic_ns()
         if self.journal.is_full:
@@ -543,10 +553,10 @@ class Supervision:
             if what == "acknowledged":
                 self.note("acknowledged")
             elif what == "saved":
-                path = said["checkpoint"] or ""
-                self.note("saved", checkpoint=path, step=step, bytes=said["bytes"])
+                path = said.checkpoint or ""
+                self.note("saved", checkpoint=path, step=step, bytes=said.bytes)
             else:
-                self.note("failed", error=(said["error"] or "")[:500], step=step)
+                self.note("failed", error=(said.error or "")[:500], step=step)
         if what == "failed" and self.why == "suspend" and self.stage == "cooperative":
             self._escalate()  # its deadline would bring nothing: it has gone on training
 
@@ -559,11 +569,11 @@ class Supervision:
 
     def _left(self) -> list[int]:
         """Return all processes of the attempt, wherever they forked to."""
-        return remaining(self.order.get("cgroup"))
+        return remaining(self.order.cgroup)
 
     def _write_status(self, stragglers: int) -> None:
         code = self.failed or gang_code([code or 0 for code in self.codes])
-        signalled = self.stage == "signal" and code == 128 + self.order["suspend"]["signal"]
+        signalled = self.stage == "signal" and code == 128 + self.order.suspend.signal
         stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
         saved = self._has_left(code) or (self.saved and code != 0)
@@ -571,23 +581,23 @@ class Supervision:
         if self.is_terminated and self.why in ("", "suspend", "rank"):
             # Slurm ends a job by SIGTERM to all its processes, ranks included: it did not fail.
             suspended |= code == TERMINATED or (code != 0 and self.why != "rank")
-        group = self.order.get("cgroup")
+        group = self.order.cgroup
         short = kills(group) if group else 0
         if group and short:
             self._explain_kill(held_to(group)[1])
-        status = {
-            "code": code,
-            "codes": self.codes,
-            "suspended": suspended,
-            "why": self.why,
-            "saved": saved,
-            "saved_ns": self.saved_ns,
-            "stragglers": stragglers,
-            "memory_kills": short,
-            "output_dropped_bytes": self.dropped,
-            "ended_ns": time.monotonic_ns(),
-            "signal": code - 128 if code in self.killed else None,
-        }
+        status = Status(
+            code=code,
+            codes=tuple(self.codes),
+            suspended=suspended,
+            why=self.why,
+            saved=saved,
+            saved_ns=self.saved_ns,
+            stragglers=stragglers,
+            memory_kills=short,
+            output_dropped_bytes=self.dropped,
+            ended_ns=time.monotonic_ns(),
+            signal=code - 128 if code in self.killed else None,
+        )
         while True:
             try:
                 put(f"{self.folder}/status", status)
@@ -618,6 +628,13 @@ class Supervision:
                 file.write(line)
         except OSError:
             return
+
+
+def note_leaving(folder: str, by: str) -> None:
+    """Note the first signal by which the batch system told an attempt to end."""
+    if not os.path.exists(f"{folder}/leaving"):
+        with suppress(OSError):  # a full disk: what it has yet to save is more urgent
+            put(f"{folder}/leaving", {"signal": by, "wall_ns": time.time_ns()})
 
 
 def _waited() -> tuple[int, int]:
@@ -704,12 +721,7 @@ class AttemptFiles:
         return True
 
     def _is_locked(self) -> bool:
-        held = os.fstat(self._lock)
-        try:
-            found = os.stat(f"{self._folder}/lock")
-        except OSError:
-            return False
-        return (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
+        return is_at(self._lock, f"{self._folder}/lock")
 
     def _lock_anew(self) -> bool:
         lock = hold(f"{self._folder}/lock", fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -26,12 +26,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import send
+from shunter.backends.node.messages import Command
 from shunter.backends.node.ranks import stop_all
 from shunter.backends.node.records import folder_of, kill, own_folder
 from shunter.backends.node.rotator import (
     LOOK_US,
     RotationLock,
     Rotator,
+    Slice,
+    Turn,
     drop_member,
     drop_turn,
     first_number,
@@ -46,7 +49,7 @@ from shunter.backends.node.rotator import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from shunter.backends.node.wire import Command, Key, Message, Order, Slice, Turn
+    from shunter.backends.node.messages import JobMessage, Key, Order
 
 
 class Turns:
@@ -72,29 +75,28 @@ class Turns:
         processes: Callable[[], Iterable[int]],
         note: Callable[..., None],
     ) -> None:
-        key = order["job"], order["attempt"]
+        key = order.job, order.attempt
         self._processes, self._note = processes, note
-        slicing = order.get("slicing")
+        slicing = order.slicing
         self.is_sliced = slicing is not None
         self._record: Slice | None = None
         self._places: list[ServerPlace] = []
         self._moves = self._is_in_batch = False
         if slicing is not None:
-            homes = slicing.get("homes") or [order["placement"][0]]
+            homes = slicing.homes or order.placement[:1]
             self._places = [ServerPlace(root, server, home, key) for server, home in homes]
-            self._moves = not slicing["is_fixed"]
-            self._record = {
-                "weight": slicing["weight"],
-                "is_fixed": slicing["is_fixed"],
-                "quantum_us": slicing["quantum_us"],
-                "wait_most_us": slicing["wait_most_us"],
-                "boundary_most_us": slicing["boundary_most_us"],
-                "home": self._places[0].home,
-                "is_urgent": False,
-                "pack": "",
-                "timetable": slicing.get("timetable"),
-                "joined_us": None,
-            }
+            self._moves = not slicing.is_fixed
+            self._record = Slice(
+                weight=slicing.weight,
+                is_fixed=slicing.is_fixed,
+                quantum_us=slicing.quantum_us,
+                wait_most_us=slicing.wait_most_us,
+                boundary_most_us=slicing.boundary_most_us,
+                home=self._places[0].home,
+                is_urgent=False,
+                pack="",
+                timetable=slicing.timetable,
+            )
         self._width = sum(bin(place.home).count("1") for place in self._places)
         self._folder = folder_of(root, *key)
         self._boundary = Boundary(self._width)
@@ -106,14 +108,14 @@ class Turns:
             return
         self._is_member = True
         for place in self._places:
-            place.join({**self._record, "home": place.home})
+            place.join(self._record.replaced(home=place.home))
 
     def leave(self) -> None:
         """Be on the way out: with the next turn at once, and until all is over."""
         if self._record is None or self._is_leaving:
             return
         self._is_leaving = True
-        self._record["is_urgent"] = True
+        self._record.is_urgent = True
         if self._boundary.is_awaited:  # it keeps its turn
             self._boundary.end()
             for place in self._places:
@@ -132,8 +134,8 @@ class Turns:
 
     def obey(self, order: Command) -> None:
         """Do what who rotates orders, once; who is on the way out gives up no turn."""
-        mask, number = order["mask"] or 0, order["number"] or 0
-        place = self._place_on(order["server"])
+        mask, number = order.mask or 0, order.number or 0
+        place = self._place_on(order.server)
         if place is None or number < place.number:
             return
         if number == place.done:
@@ -148,12 +150,12 @@ class Turns:
         place.number = number
         if self._boundary.is_awaited and not mask and place.mask:
             return  # from the next one that rotates, or of another server
-        if not mask and self._is_on and self._awaits_boundary(order["until"] or number):
+        if not mask and self._is_on and self._awaits_boundary(order.until or number):
             return
         self._take(place, 0 if self._is_stopped else mask)
         self._confirm(place)
 
-    def receive(self, said: Message) -> None:
+    def receive(self, said: JobMessage) -> None:
         """Take in what the job says of its turns."""
         if self._record is None:
             return
@@ -165,16 +167,15 @@ class Turns:
         """Take turns in another way, on other GPUs only if the job can move."""
         if self._record is None:
             return
-        home, record = order["mask"] or 0, self._record
+        home, record = order.mask or 0, self._record
         is_possible = self._moves and bin(home).count("1") == self._width
         self._change(
-            {
-                **record,
-                "weight": order["weight"] or 1.0,
-                "home": home if is_possible and len(self._places) == 1 else record["home"],
-                "pack": order["pack"] or "",
-                "timetable": order["timetable"],
-            }
+            record.replaced(
+                weight=order.weight or 1.0,
+                home=home if is_possible and len(self._places) == 1 else record.home,
+                pack=order.pack or "",
+                timetable=order.timetable,
+            )
         )
 
     def note_change(self) -> None:
@@ -187,7 +188,7 @@ class Turns:
         if self._record is None or self._is_stopped or self._is_leaving:
             return self._record is not None
         self._is_stopped = True
-        self._record["pack"] = ""  # others have their turns without it
+        self._record.pack = ""  # others have their turns without it
         for place in self._places:
             self._take(place, 0)
             place.leave()
@@ -226,7 +227,7 @@ class Turns:
         """Take turns again; who rotates may not have seen yet that it left them."""
         self._is_stopped = False
         self._note("continued")
-        record["joined_us"] = time.monotonic_ns() // 1000
+        record.joined_us = time.monotonic_ns() // 1000
 
     @property
     def _is_on(self) -> bool:
@@ -242,7 +243,7 @@ class Turns:
     def _awaits_boundary(self, number: int) -> bool:
         """Ask the job to stand still at its next boundary; False if it cannot be asked."""
         assert self._record is not None
-        due_us = time.monotonic_ns() // 1000 + self._record["boundary_most_us"]
+        due_us = time.monotonic_ns() // 1000 + self._record.boundary_most_us
         if not self._boundary.ask(number, due_us):
             return False
         if not self._show():
@@ -286,7 +287,7 @@ class Turns:
         done = max(place.done if ends else place.number for place in self._places)
         mask = self._places[0].mask if self._is_on else 0
         try:
-            put_turn(self._folder, {"number": done, "mask": mask, "ends": ends})
+            put_turn(self._folder, Turn(number=done, mask=mask, ends=ends))
         except OSError:  # a full disk; what is there would ask a job to stand still for ever
             drop_turn(self._folder)
             return False
@@ -299,7 +300,7 @@ class Turns:
         """
         if self._record is not None:
             has_to_stay = self._is_in_batch and self._boundary.can_move
-            self._change({**self._record, "is_fixed": has_to_stay or not self._moves})
+            self._change(self._record.replaced(is_fixed=has_to_stay or not self._moves))
 
     def _change(self, record: Slice) -> None:
         """Take turns in another way from now on."""
@@ -307,7 +308,7 @@ class Turns:
             return
         self._record = record
         if len(self._places) == 1:
-            self._places[0].home = record["home"]
+            self._places[0].home = record.home
         if self._is_member:
             with suppress(OSError):
                 self.join()
@@ -367,7 +368,7 @@ class ServerPlace:
     def confirm(self) -> None:
         """Say that the last order is carried out, so that others may go on."""
         self.done = self.number
-        answer: Turn = {"number": self.number, "mask": self.mask, "ends": 0}
+        answer = Turn(number=self.number, mask=self.mask, ends=0)
         with suppress(OSError):  # a full disk: then the order comes again
             put_answer(self._slices, self._key, answer)
         rotating = rotating_in(self._slices)
@@ -408,7 +409,7 @@ class ServerPlace:
                 self._tell(key)
 
     def _tell(self, key: Key) -> None:
-        send(folder_of(self._root, *key), {"do": "turns"})
+        send(folder_of(self._root, *key), Command(do="turns"))
 
 
 class Boundary:
@@ -443,17 +444,17 @@ class Boundary:
         """Whether all ranks stand still at the boundary that was asked for."""
         return self.is_awaited and len(self._standing) >= self._ranks
 
-    def take(self, said: Message) -> None:
+    def take(self, said: JobMessage) -> None:
         """Note what a rank says of its turns."""
-        what, rank = said["what"], said.get("rank") or 0
+        what, rank = said.what, said.rank or 0
         if what == "turns":
-            self._ranks = said["ranks"] or 1
+            self._ranks = said.ranks or 1
             self._told.add(rank)
             is_alone = self._ranks == 1 and self._gpus == 1
-            self.can_move = is_alone and bool(said["moves"])
-        elif what == "standing" and said["turn"] == self.number:
+            self.can_move = is_alone and bool(said.moves)
+        elif what == "standing" and said.turn == self.number:
             self._standing.add(rank)
-        elif what == "progress" and said["state"] == "finished":
+        elif what == "progress" and said.state == "finished":
             self._told.clear()  # no boundary comes any more
 
     def ask(self, number: int, due_us: int) -> bool:

@@ -1,13 +1,6 @@
 """What can be asked of a node from outside, one process a question: a verb, and a line of JSON.
 
     python3 -I -S FILE start ROOT < ORDER       {"answer": "started" | "known" | "refused", ...}
-    python3 -I -S FILE send ROOT JOB ATTEMPT < ORDER    {"taken": whether somebody reads it}
-    python3 -I -S FILE term ROOT TERM           {"term": the one in force}
-    python3 -I -S FILE fence ROOT JOB ATTEMPT   {"attempt": the fence in force}
-    python3 -I -S FILE probe ROOT JOB ATTEMPT   its state, and its journal as "notes"
-    python3 -I -S FILE inventory ROOT           {"attempts": [...], "term", "boot", "now_ns"}
-    python3 -I -S FILE sweep ROOT JOB ATTEMPT   {"left": how much was still there}
-    python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
     python3 -I -S FILE serve BASE NONCE         many questions in turn: session.py
     python3 -I -S FILE pilot PILOT_FILE BASE    the same for a daemon that it dials: pilot.py
     python3 -I -S FILE batch ROOT JOB ATTEMPT   an attempt that is a batch job: batch.py
@@ -31,20 +24,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shunter.backends.node.wire import Answer
+    from collections.abc import Callable, Mapping
 
 FOLDER = "shunter.backends.node"
 VERBS = {
     "start": "supervision:answer_start",
-    "send": "attempts:answer_send",
-    "term": "attempts:answer_term",
-    "fence": "attempts:answer_fence",
-    "probe": "attempts:answer_probe",
-    "inventory": "attempts:answer_inventory",
-    "sweep": "attempts:answer_sweep",
-    "beat": "ownership:answer_beat",
     "ages": "host.pruning:ages",
     "prune": "host.pruning:prune",
     "serve": "session:serve",
@@ -78,12 +62,12 @@ def main() -> None:
     sys.stdout.write(json.dumps(answer(verb, root, *arguments)) + "\n")
 
 
-def answer(verb: str, root: str, *arguments: str) -> Answer:
+def answer(verb: str, root: str, *arguments: str) -> Mapping[str, object]:
     """Do what a verb says below a root folder.
 
     Raises:
         KeyError: there is no such verb.
     """
     module, _, name = VERBS[verb].partition(":")
-    work: Callable[..., Answer] = getattr(import_module(f"{FOLDER}.{module}"), name)
+    work: Callable[..., Mapping[str, object]] = getattr(import_module(f"{FOLDER}.{module}"), name)
     return work(root, *arguments)

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from shunter.backends.live import (
+from shunter.backends.node import (
+    EXIT_SUSPENDED,
+    FACTS,
+    READ_MOST,
+    STOP_S,
+    STRONGER,
+    TERMINATED,
     Known,
     Note,
     Order,
@@ -19,7 +25,6 @@ from shunter.backends.live import (
     State,
     Status,
 )
-from shunter.backends.node import EXIT_SUSPENDED, FACTS, READ_MOST, STOP_S, STRONGER, TERMINATED
 from tests.doubles.simulated_nodes.machine import Machine, Timer
 from tests.doubles.simulated_nodes.program import SimulatedProgram
 
@@ -333,6 +338,7 @@ class Attempt:
 
     def _watch_heartbeat(self) -> None:
         """Kill it at its first look after there was no sign of life for too long."""
+        assert self.order.heartbeat is not None
         deadline_s = self.order.heartbeat.deadline_s
         over_ns = self._machine.beat_ns + round((deadline_s + min(1.0, deadline_s / 4)) * 1e9)
         left_ns = over_ns - self._machine.now_ns

@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.backends.node import Entry
 from shunter.backends.node.host import (
     COMMIT,
     LENGTH_BYTES,
     PIECE,
     TRANSFERRED,
+    Entry,
     fields_of,
     listings,
     pieces,

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shunter.backends.live import Order, Server, Socket
+from shunter.backends.live import Server, Socket
+from shunter.backends.node import Order
 from shunter.events import NodeName
 from tests.doubles.simulated_nodes.attempt import Attempt, Key, Run
 from tests.doubles.simulated_nodes.checkpoints import Folder

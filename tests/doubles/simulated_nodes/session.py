@@ -4,14 +4,15 @@ It answers as `shunter.backends.node.session` does. Questions are decoded into t
 that the daemon encodes, and answers are encoded from those that it decodes.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from functools import singledispatchmethod
 from typing import Any, Literal
 
 import msgspec
 
-from shunter.backends.live import NEVER, Answer, Known, Sample, Stand, messages
-from shunter.backends.node import OWNED_S, PROTOCOL
+from shunter.backends.live import NEVER
+from shunter.backends.node import OWNED_S, PROTOCOL, Answer, Known, Sample, Stand, messages
 from tests.doubles.simulated_nodes.attempt import Key
 from tests.doubles.simulated_nodes.node import SimulatedNode
 
@@ -20,28 +21,6 @@ __all__ = ["Session"]
 Started = Literal["started", "known", "refused", "late"]
 PYTHON = (3, 8, 0)
 MEANS = "simulated quotas"
-_QUESTION: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    messages.Claim
-    | messages.Beat
-    | messages.Look
-    | messages.Start
-    | messages.Fence
-    | messages.SetAside
-    | messages.Send
-    | messages.Reshape
-    | messages.Switch
-    | messages.Inventory
-    | messages.Read
-    | messages.Port
-)
-
-
-class _Numbered(msgspec.Struct):
-    id: int
-
-
-class _News(msgspec.Struct):
-    changed: tuple[Known, ...]
 
 
 class Session:
@@ -82,13 +61,14 @@ class Session:
         """Answer a question, unless its answer is to be lost."""
         if self.is_over:
             return
-        number = msgspec.json.decode(line, type=_Numbered).id
+        asked = json.loads(line)
+        number = asked["id"]
 
         def reply(answer: Answer) -> None:
             if not is_mute:
                 self._say(b'{"id":%d,%b\n' % (number, msgspec.json.encode(answer)[1:]))
 
-        question = _QUESTION.decode(line)
+        question = messages.QUESTIONS[asked["do"]].decoded(asked)
         if isinstance(question, messages.Switch):
             _Switch(self._node, question, lambda stands: reply(self._switched(stands))).stop()
             return
@@ -121,7 +101,7 @@ class Session:
         node.listener = self._tell
         node.machine.wake()  # the session before ends
         node.machine.note_beat(claim.asked_ns)
-        means = MEANS if claim.is_sized else ""
+        means = MEANS if claim.is_limited else ""
         return messages.Claimed(**self._clocks(), root=self._root, term=claim.term, shares=means)
 
     @_answer.register
@@ -232,7 +212,7 @@ class Session:
             known = attempt.known(None if is_unread else read)
         else:
             absent = {"job": key[0], "attempt": key[1], "after": read, "is_all": not is_unread}
-            known = msgspec.structs.replace(NEVER, **absent)
+            known = NEVER.replaced(**absent)
         if not is_unread:
             self._told[key] = known.state, known.notes[-1].n if known.notes else read
         return known
@@ -245,7 +225,7 @@ class Session:
 
     def _tell(self, key: Key) -> None:
         if news := self._news(key):
-            self._say(msgspec.json.encode(_News(tuple(news))) + b"\n")
+            self._say(msgspec.json.encode({"changed": news}) + b"\n")
 
     def _samples(self, key: Key) -> list[Sample]:
         attempt, now_ns = self._node.attempts[key], self._node.machine.now_ns
@@ -285,7 +265,9 @@ class _Switch:
             if attempt := self._node.attempts.get(key):
                 attempt.obey("continue")
         keys = (*self._question.stops, *self._question.continues)
-        self._on_end(tuple(Stand(*key, self._stance(key)) for key in keys))
+        self._on_end(
+            tuple(Stand(job=key[0], attempt=key[1], stance=self._stance(key)) for key in keys)
+        )
 
     def _stance(self, key: Key) -> messages.Stance:
         attempt = self._node.attempts.get(key)

@@ -91,7 +91,7 @@ class Cluster:
             for has in [beside.times(count)]
         )
         self.world = World(servers=there, is_live=True, checkpoints_stay=True)
-        self._limits = replace(LIMITS, is_sized=beside != NOTHING)
+        self._limits = replace(LIMITS, is_limited=beside != NOTHING)
         self.chosen, self.submissions = chosen, submissions
         self.nodes = [
             SimulatedNode(

@@ -104,7 +104,7 @@ def test_forged_lock_is_no_supervisor(machine: Machine, how: str, is_deleted: bo
         assert attempts.known_of(str(machine.root), "j0") == [1]
         answer = machine.starts(machine.order("print('up')", attempt=2))
         assert answer == {"answer": "started"}
-        assert machine.status(2)["codes"] == [0]
+        assert machine.status(2)["codes"] == (0,)
 
 
 @pytest.mark.parametrize("how", ["stranger", "setuid", "root"])

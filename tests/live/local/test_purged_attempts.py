@@ -79,7 +79,7 @@ def test_attempt_outlives_the_removal_of_its_folder(machine: Machine, how: str) 
     assert is_alive(rank)
     assert machine.starts(machine.order(SLEEPS)) == {"answer": "known"}
     machine.sends("terminate")
-    assert machine.status()["codes"] == [143]
+    assert machine.status()["codes"] == (143,)
 
 
 def test_attempt_whose_folder_was_removed_still_saves_and_leaves(machine: Machine) -> None:
@@ -103,7 +103,7 @@ def test_end_after_the_removal_of_the_folder_is_told(machine: Machine) -> None:
     rank = rank_of(machine)
     purge(machine, "whole")
     os.kill(rank, signal.SIGTERM)
-    assert machine.status()["codes"] == [143]
+    assert machine.status()["codes"] == (143,)
 
 
 @pytest.mark.parametrize("how", ["whole", "moved"])
@@ -126,7 +126,7 @@ def test_second_start_of_a_purged_attempt_starts_nothing(machine: Machine, how: 
 def test_attempt_whose_records_are_gone_begins_once_all_the_same(machine: Machine) -> None:
     """It ends, its folder is removed, and only then its start is asked for again."""
     machine.starts(machine.order("print('up')"))
-    assert machine.status()["codes"] == [0]
+    assert machine.status()["codes"] == (0,)
     wait_for(lambda: not attempts.is_held(f"{machine.folder()}/lock"), "the end of its supervisor")
     purge(machine, "whole")
     answer = machine.starts(machine.order("print('up')"))

@@ -74,7 +74,7 @@ def test_reaper_that_is_killed_ends_nothing(machine: Machine) -> None:
     machine.starts(machine.order("import sys, time; print('up', flush=True); time.sleep(1)"))
     machine.said("up")
     os.kill(parent_of(machine.supervisor()), signal.SIGKILL)
-    assert machine.status()["codes"] == [0]
+    assert machine.status()["codes"] == (0,)
 
 
 def test_reaper_stays_when_others_are_told_to_leave(machine: Machine) -> None:

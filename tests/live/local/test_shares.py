@@ -107,7 +107,7 @@ async def until(done: Callable[[], bool]) -> None:
 async def opened(root: Path, term: int) -> AsyncIterator[LocalBackend]:
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     node = LocalNode(NodeName("n0"), ("0", "1", "2", "3"), cpus)
-    async with LocalBackend(LocalSettings(str(root), (node,), term, is_sized=True)) as backend:
+    async with LocalBackend(LocalSettings(str(root), (node,), term, is_limited=True)) as backend:
         yield backend
 
 

@@ -12,6 +12,7 @@ from shunter.backends.node import (
     LOOK_S,
     LOOKS,
     READ_MOST_S,
+    Command,
     Unanswered,
     attempts,
     folder_of,
@@ -22,7 +23,7 @@ from tests.faults.supervised import machine_at, wait_for
 from tests.live.turns.turning import Turning, turning_at
 
 pytestmark = pytest.mark.live
-FENCE = {"do": "fence", "term": 1}
+FENCE = Command(do="fence", term=1)
 
 
 class Clock:
@@ -57,7 +58,7 @@ def test_an_attempt_whose_supervisor_is_stopped_is_ended_without_it(
     folder, told = folder_of(turning.root, job, 1), Unanswered()
     ranks = attempts.pids_of(turning.root, (job, 1), processes())
     os.kill(turning.supervisor(job), signal.SIGSTOP)
-    told.send(folder, {"do": do, "term": 1})
+    told.send(folder, Command(do=do, term=1))
     looks(told, clock)
     assert attempts.probe(folder)["state"] == "running", "it may yet read the order"
     clock.now_s = READ_MOST_S
@@ -71,7 +72,7 @@ def test_an_attempt_whose_supervisor_is_stopped_is_ended_without_it(
 def test_a_supervisor_that_reads_ends_its_job_itself(turning: Turning, clock: Clock) -> None:
     job = turning.starts(1)
     folder, told = folder_of(turning.root, job, 1), Unanswered()
-    told.send(folder, {**FENCE, "term": 0})  # of a scheduler that was replaced
+    told.send(folder, FENCE.replaced(term=0))  # of a scheduler that was replaced
     turning.waits_for_its_turn(job)
     clock.now_s = READ_MOST_S
     looks(told, clock)

@@ -17,6 +17,8 @@ from .file_trees import (
     PIECE as PIECE,
     RECORD_BYTES_MAX as RECORD_BYTES_MAX,
     TOO_MUCH as TOO_MUCH,
+    Entry as Entry,
+    Kind as Kind,
     ListBound as ListBound,
     TooMuchError as TooMuchError,
     digest_of as digest_of,
@@ -28,8 +30,18 @@ from .file_trees import (
     rows_of as rows_of,
     unpacked as unpacked,
 )
-from .gpus import Readings as Readings, nvml_gpus as nvml_gpus, read_gpus as read_gpus
-from .pruning import by_age as by_age, remove_attempts as remove_attempts
+from .gpus import (
+    GpuReadings as GpuReadings,
+    Readings as Readings,
+    nvml_gpus as nvml_gpus,
+    read_gpus as read_gpus,
+)
+from .pruning import (
+    Ages as Ages,
+    Removed as Removed,
+    by_age as by_age,
+    remove_attempts as remove_attempts,
+)
 from .wiring import (
     NOTED as NOTED,
     PROGRAMS as PROGRAMS,
@@ -41,5 +53,4 @@ from .wiring import (
     numa_node as numa_node,
     report_by_hwloc as report_by_hwloc,
     report_in as report_in,
-    wiring_of as wiring_of,
 )

@@ -15,10 +15,13 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from shunter.backends.node.messages import User
 
-    from shunter.backends.node.wire import Answer, Order, Rank, User
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from shunter.backends.node.messages import Order
 
 AS_USER_S = 5.0
 REAP_S = 2.0
@@ -37,20 +40,20 @@ def account(name: str) -> User | None:
         who = pwd.getpwnam(name)
     except KeyError:
         raise ValueError(f"user {name} is not known on this host") from None
-    groups = os.getgrouplist(name, who.pw_gid)
-    return {"uid": who.pw_uid, "gid": who.pw_gid, "groups": groups, "home": who.pw_dir}
+    groups = tuple(os.getgrouplist(name, who.pw_gid))
+    return User(uid=who.pw_uid, gid=who.pw_gid, groups=groups, home=who.pw_dir)
 
 
 def at_home(order: Order) -> Order:
     """Return an order as this node understands it: its users, homes, search path."""
-    name = order.get("user_name", "")
+    name = order.user_name
     user = account(name)
     who = pwd.getpwuid(os.geteuid())
-    home = user["home"] if user else os.environ.get("HOME", who.pw_dir)
+    home = user.home if user else os.environ.get("HOME", who.pw_dir)
     named = name if user else who.pw_name
     given = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "USER": named}
-    ranks: list[Rank] = [{**rank, "env": {**given, **rank["env"]}} for rank in order["ranks"]]
-    return {**order, "user": user, "ranks": ranks}
+    ranks = tuple([rank.replaced(env={**given, **rank.env}) for rank in order.ranks])
+    return order.replaced(user=user, ranks=ranks)
 
 
 def become(user: User | None) -> None:
@@ -61,16 +64,16 @@ def become(user: User | None) -> None:
     """
     if user is None:
         return
-    os.setgroups(user["groups"])
-    os.setegid(user["gid"])
-    os.seteuid(user["uid"])
+    os.setgroups(user.groups)
+    os.setegid(user.gid)
+    os.seteuid(user.uid)
 
 
 def as_user(
     user: User | None,
-    work: Callable[[], Answer | None],
+    work: Callable[[], Mapping[str, object] | None],
     within_s: float | None = AS_USER_S,
-) -> Answer:
+) -> dict[str, Any]:
     """Do work in a process with the rights of a user; return its answer, if any.
 
     It is {"error": why} if the work failed, or took longer than `within_s`, in seconds: then the

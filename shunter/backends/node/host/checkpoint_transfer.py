@@ -62,7 +62,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
-    from shunter.backends.node.wire import Answer, Entry, ManifestEnd, Transferred, User
+    from shunter.backends.node.host.file_trees import Entry
+    from shunter.backends.node.messages import User
+
+    Answer = Mapping[str, object]
 
 COMMIT = b"commit\n"
 _FILE = ("kind", "mode", "mtime_ns", "size", "to", "inode")
@@ -169,14 +172,14 @@ def _open_inner(top: int, name: str, mode: int, user: User | None) -> int:
         is_new = False
     folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
     found, us = os.fstat(folder), os.geteuid()
-    expected = us if user is None or is_new else user["uid"]
+    expected = us if user is None or is_new else user.uid
     if found.st_uid != expected:
         os.close(folder)
         raise PermissionError(f"the folder {name} for checkpoints is user {found.st_uid}'s")
     if is_new:
         os.fchmod(folder, mode)
         if user is not None:
-            os.fchown(folder, user["uid"], user["gid"])
+            os.fchown(folder, user.uid, user.gid)
     elif expected == us and found.st_mode & 0o022:
         os.fchmod(folder, found.st_mode & 0o755)
     return folder
@@ -192,8 +195,9 @@ def _signature(entry: Entry) -> list[object]:
     return [entry["kind"], *told[entry["kind"]]]
 
 
-def _listed(folder: str, name: str, nonce: str) -> ManifestEnd:
-    nothing: ManifestEnd = {"generation": 0, "is_whole": False}
+def _listed(folder: str, name: str, nonce: str) -> Answer:
+    """Say the entries; return since which transfer they tell changes."""
+    nothing = {"generation": 0, "is_whole": False}
     if not os.path.isdir(os.path.dirname(folder)):
         return nothing
     held = _hold_alone(folder)
@@ -288,7 +292,7 @@ def _make_private(folder: str, user: User | None) -> None:
     """Make a folder that is its user's alone, in one where only we make any."""
     os.mkdir(folder, 0o700)
     if user is not None:
-        os.chown(folder, user["uid"], user["gid"], follow_symlinks=False)
+        os.chown(folder, user.uid, user.gid, follow_symlinks=False)
 
 
 def _hold_alone(folder: str) -> int:
@@ -319,11 +323,14 @@ def _record_of(folder: str, kind: str) -> str:
     return f"{folder}.{kind}.{os.lstat(folder).st_ino}"
 
 
-def _read_record(folder: str, kind: str) -> Transferred | None:
-    """Return a record about a folder, of any size; None if there is none."""
+def _read_record(folder: str, kind: str) -> dict[str, Any] | None:
+    """Return a record about a folder, of any size; None if there is none.
+
+    It has the `generation` of a transfer, and how its `entries` were then, by path.
+    """
     try:
         with open(_record_of(folder, kind), encoding="utf-8") as file:
-            found: Transferred = json.load(file)
+            found: dict[str, Any] = json.load(file)
     except (FileNotFoundError, ValueError):
         return None
     return found

@@ -27,14 +27,29 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from shunter.backends.node.wire import Entry, Kind
+Kind = Literal["file", "link", "folder"]
+Transfer = TypedDict("Transfer", {"changed": bool, "from": str, "same": "int | None"}, total=False)
 
+
+class Entry(Transfer):
+    """A file, link or folder of a checkpoint, with what a transfer says of it."""
+
+    path: str
+    kind: Kind
+    mode: int
+    mtime_ns: int
+    size: int
+    inode: str
+    to: str
+
+
+Done = TypeVar("Done")
 PIECE = struct.Struct(">QI")
 PIECE_BYTES = 1 << 20
 DEPTH_MAX = 200
@@ -126,16 +141,11 @@ def digest_of(top: int, path: str) -> str:
     file = open_file(top, path)
     try:
         size = os.fstat(file).st_size
-        for begin, end in _extents(file, size):
-            digest.update(PIECE.pack(begin, 0))
-            offset = begin
-            while offset < end:
-                piece = os.pread(file, min(PIECE_BYTES, end - offset), offset)
-                if not piece:
-                    break
-                digest.update(piece)
-                offset += len(piece)
-                say_alive()
+        for begin, offset, piece in _data_of(file, size):
+            if offset == begin:
+                digest.update(PIECE.pack(begin, 0))
+            digest.update(piece)
+            say_alive()
         digest.update(PIECE.pack(size, 1))
     finally:
         os.close(file)
@@ -148,25 +158,23 @@ def write_file(top: int, path: str, write: Callable[[bytes], object]) -> None:
         file = open_file(top, path)
     digest = hashlib.sha256()
     try:
-        size = os.fstat(file).st_size
-        for begin, end in _extents(file, size):
-            offset = begin
-            while offset < end:
-                piece = os.pread(file, min(PIECE_BYTES, end - offset), offset)
-                if not piece:
-                    break  # it became shorter: its size will not be the one that was told
-                digest.update(piece)
-                write(PIECE.pack(offset, len(piece)))
-                write(piece)
-                offset += len(piece)
+        for _, offset, piece in _data_of(file, os.fstat(file).st_size):
+            digest.update(piece)
+            write(PIECE.pack(offset, len(piece)))
+            write(piece)
         write(PIECE.pack(os.fstat(file).st_size, 0))
         write(digest.digest())
     finally:
         os.close(file)
 
 
-def _extents(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """Return where a file holds data; all of it where the file system does not tell."""
+def _data_of(file: int, size: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the pieces of a file that hold data, and where these are.
+
+    Of each where the data that it is of begins, its own place, and its bytes.
+    All of it is data where the file system does not tell. A file that became shorter meanwhile ends
+    early: its size will not be the one that was told.
+    """
     offset = 0
     while offset < size:
         try:
@@ -176,7 +184,13 @@ def _extents(file: int, size: int) -> Iterator[tuple[int, int]]:
             if error.errno == errno.ENXIO:
                 return  # nothing but a hole up to the end
             begin, end = offset, size
-        yield begin, min(end, size)
+        offset = begin
+        while offset < min(end, size):
+            piece = os.pread(file, min(PIECE_BYTES, end - offset, size - offset), offset)
+            if not piece:
+                break
+            yield begin, offset, piece
+            offset += len(piece)
         offset = end
 
 
@@ -212,11 +226,7 @@ def open_parent(top: int, path: str) -> tuple[int, bytes]:
 
 def open_file(top: int, path: str) -> int:
     """Open a file to read, unless it is a link or something else by now."""
-    folder, name = open_parent(top, path)
-    try:
-        file = os.open(name, _FILE, dir_fd=folder)
-    finally:
-        os.close(folder)
+    file = _in_parent(top, path, lambda at, name: os.open(name, _FILE, dir_fd=at))
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise ValueError("it is no file any more")
@@ -448,11 +458,7 @@ def _copied(source: int, path: str, new: int, entry: Entry) -> None:
 
 
 def _created(new: int, path: str) -> int:
-    at, name = open_parent(new, path)
-    try:
-        return os.open(name, _NEW, 0o600, dir_fd=at)
-    finally:
-        os.close(at)
+    return _in_parent(new, path, lambda at, name: os.open(name, _NEW, 0o600, dir_fd=at))
 
 
 def _write_all(file: int, piece: bytes, offset: int) -> None:
@@ -461,10 +467,11 @@ def _write_all(file: int, piece: bytes, offset: int) -> None:
         piece, offset = piece[written:], offset + written
 
 
-def _in_parent(new: int, path: str, do: Callable[[int, bytes], None]) -> None:
-    at, name = open_parent(new, path)
+def _in_parent(top: int, path: str, do: Callable[[int, bytes], Done]) -> Done:
+    """Do something with an entry in the open folder that holds it."""
+    at, name = open_parent(top, path)
     try:
-        do(at, name)
+        return do(at, name)
     finally:
         os.close(at)
 
@@ -530,12 +537,11 @@ def _finish_file(file: int, entry: Entry) -> None:
 
 
 def _finish_folder(new: int, entry: Entry) -> None:
-    at, name = open_parent(new, entry["path"]) if entry["path"] else (os.dup(new), b".")
-    try:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = os.open(name, flags, dir_fd=at)
-    finally:
-        os.close(at)
+    def opened_in(at: int, name: bytes) -> int:
+        return os.open(name, _FOLDER, dir_fd=at)
+
+    path = entry["path"]
+    folder = _in_parent(new, path, opened_in) if path else opened_in(new, b".")
     try:
         os.fsync(folder)
         os.fchmod(folder, entry["mode"] & MODE_BITS)

@@ -17,12 +17,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from shunter.backends.node.messages import ITEMS_MOST, GpuReading
+from shunter.backends.node.shapes import COUNT_MOST, Message, a_list, a_text, a_whole, field
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ctypes import c_void_p
     from typing import Any
 
-    from shunter.backends.node.wire import GpuReading, GpuReadings
 
 ASK_S = 20.0
 EVERY_S, SELDOM_S, HUNG_S = 15.0, 600.0, 60.0
@@ -33,6 +35,15 @@ UNREADABLE = re.compile(
     r"Unable to determine the device handle for GPU ?(?:(\d+): )?(?:[0-9A-Fa-f]+:[0-9A-Fa-f:.]+: )?"
 )
 QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
+
+
+class GpuReadings(Message):
+    """All GPUs of a host, who read them, and why others could not."""
+
+    gpus: tuple[GpuReading, ...] = field(a_list(GpuReading.decoded, ITEMS_MOST))
+    by: str = field(a_text(COUNT_MOST))
+    code: int = field(a_whole())
+    said: str = field(a_text(COUNT_MOST), default="")
 
 
 def gpus(base: str, nonce: str) -> GpuReadings:
@@ -49,7 +60,7 @@ def read_gpus() -> GpuReadings:
     if not found:
         found, said = _by_program()
         by = "nvidia-smi" if found else ""
-    return {"gpus": found, "by": by, "code": code, "said": said}
+    return GpuReadings(gpus=tuple(found), by=by, code=code, said=said)
 
 
 def gpus_command() -> list[str]:
@@ -63,8 +74,9 @@ def gpus_command() -> list[str]:
 def gpus_in(said: str) -> GpuReadings:
     """Return the answer to the command."""
     answer = said.rpartition("\nGPUS ")[2]
-    found: GpuReadings = json.loads(answer) if answer else {"gpus": [], "by": "", "code": 0}
-    return found
+    if not answer:
+        return GpuReadings(gpus=(), by="", code=0)
+    return GpuReadings.decoded(json.loads(answer))
 
 
 def said_by(command: list[str], limit_s: float = ASK_S) -> tuple[str, str]:
@@ -97,7 +109,7 @@ class Readings:
         self._asked_s = self._next_s = 0.0
         self._is_hung = False
 
-    def poll(self) -> list[GpuReading] | None:
+    def poll(self) -> tuple[GpuReading, ...] | None:
         """Return a reading of each GPU, once for each time that one was taken; else None.
 
         A driver that does not answer any more leaves nothing known, and is not asked again.
@@ -112,12 +124,12 @@ class Readings:
             if self._is_hung or now_s - self._asked_s < HUNG_S:
                 return None
             self._is_hung = True
-            return []
+            return ()
         said, self._asked = self._asked.communicate()[0], None
         try:
-            found: list[GpuReading] = gpus_in(said)["gpus"]
+            found = gpus_in(said).gpus
         except ValueError:
-            found = []
+            found = ()
         if not found:  # a host without any
             self._next_s = now_s + SELDOM_S
         return found
@@ -150,15 +162,13 @@ def _by_program() -> tuple[list[GpuReading], str]:
         elif unreadable:
             code = _code(line[unreadable.end() :], CODES["unknown"])
             if unreadable[1]:
-                found[int(unreadable[1])] = {
-                    "index": int(unreadable[1]),
-                    "faults": {"device": code},
-                }
+                number = int(unreadable[1])
+                found[number] = GpuReading(index=number, faults={"device": code})
             else:
                 unnumbered.append(code)
     for code in unnumbered if found else ():
         index = next(index for index in range(len(found) + 1) if index not in found)
-        found[index] = {"index": index, "faults": {"device": code}}
+        found[index] = GpuReading(index=index, faults={"device": code})
     return [found[index] for index in sorted(found)], fault
 
 
@@ -176,17 +186,16 @@ def _reading(parts: list[str]) -> GpuReading:
     }
     if uuid.startswith("["):  # in brackets it says why there is none
         faults["uuid"] = _code(uuid, NOT_SUPPORTED)
-    return {
-        "index": int(index),
-        "uuid": None if uuid.startswith("[") else uuid,
-        "name": name,
-        "bus": bus,
-        "utilisation": int(busy) / 100 if busy.isdigit() else None,
-        "memory_mb": int(used) if used.isdigit() else None,
-        "memory_total_mb": int(total) if total.isdigit() else None,
-        "memory_by_pid": None,
-        "faults": faults,
-    }
+    return GpuReading(
+        index=int(index),
+        uuid=None if uuid.startswith("[") else uuid,
+        name=name,
+        bus=bus,
+        utilisation=int(busy) / 100 if busy.isdigit() else None,
+        memory_mb=int(used) if used.isdigit() else None,
+        memory_total_mb=int(total) if total.isdigit() else None,
+        faults=faults,
+    )
 
 
 # GPUs by libnvidia-ml.so.1, called by ctypes: nothing is installed on a host, so no Python binding.
@@ -249,22 +258,22 @@ class Library:
 
     def _gpu(self, index: int) -> GpuReading:
         faults: dict[str, int] = {}
-        found: GpuReading = {"index": index, "faults": faults}
+        found = GpuReading(index=index, faults=faults)
         handle = self._c.c_void_p()
         code = self.call("nvmlDeviceGetHandleByIndex_v2", index, self._c.byref(handle))
         if code:
             faults["device"] = code
             return found
-        found["uuid"] = self._text(faults, "uuid", "nvmlDeviceGetUUID", handle)
-        found["name"] = self._text(faults, "name", "nvmlDeviceGetName", handle)
+        found.uuid = self._text(faults, "uuid", "nvmlDeviceGetUUID", handle)
+        found.name = self._text(faults, "name", "nvmlDeviceGetName", handle)
         pci = self._record(faults, "bus", "nvmlDeviceGetPciInfo_v3", handle, PCI)
-        found["bus"] = pci[-1].partition(b"\0")[0].decode("ascii", "replace") if pci else None
+        found.bus = pci[-1].partition(b"\0")[0].decode("ascii", "replace") if pci else None
         memory = self._record(faults, "memory", "nvmlDeviceGetMemoryInfo", handle, MEMORY)
-        found["memory_total_mb"] = memory[0] >> 20 if memory else None
-        found["memory_mb"] = memory[2] >> 20 if memory else None
+        found.memory_total_mb = memory[0] >> 20 if memory else None
+        found.memory_mb = memory[2] >> 20 if memory else None
         rates = self._record(faults, "utilisation", "nvmlDeviceGetUtilizationRates", handle, RATES)
-        found["utilisation"] = rates[0] / 100 if rates else None
-        found["memory_by_pid"] = self._running(faults, handle)
+        found.utilisation = rates[0] / 100 if rates else None
+        found.memory_by_pid = self._running(faults, handle)
         return found
 
     def _text(self, faults: dict[str, int], what: str, name: str, handle: c_void_p) -> str | None:

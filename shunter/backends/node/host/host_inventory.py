@@ -14,25 +14,21 @@ import pwd
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from shunter.backends.node.host.gpus import gpus_command, gpus_in, said_by
 from shunter.backends.node.host.wiring import sockets, wiring_of
 from shunter.backends.node.ownership import NETWORKED, is_networked
 from shunter.backends.node.shares import means_of, memory_group
 
-if TYPE_CHECKING:
-    from shunter.backends.node.wire import Answer
 
-
-def host_inventory(base: str, group: str, nonce: str) -> Answer:
+def host_inventory(base: str, group: str, nonce: str) -> dict[str, object]:
     """Return all that an operator wants to know of a host."""
     base = os.path.expanduser(base)
     limited, unlimited = memory_group(group, prepare=False)
     said, silence = said_by(gpus_command())
     seen = gpus_in("" if silence else said)
-    lost = [gpu for gpu in seen["gpus"] if not gpu.get("uuid")]
-    gpus = [{**gpu, "name": gpu["name"] or "GPU"} for gpu in seen["gpus"] if gpu.get("uuid")]
+    lost = [gpu for gpu in seen.gpus if not gpu.uuid]
+    gpus = [{**gpu, "name": gpu.name or "GPU"} for gpu in seen.gpus if gpu.uuid]
     found = {
         "wall_s": time.time(),
         "host": platform.node(),
@@ -41,10 +37,10 @@ def host_inventory(base: str, group: str, nonce: str) -> Answer:
         "uid": os.geteuid(),
         "gpus": gpus,
         "gpus_lost": lost,
-        "gpus_by": seen["by"],
-        "gpu_code": seen["code"],
-        "gpu_said": silence or seen.get("said", ""),
-        "wiring": wiring_of(seen["gpus"]),
+        "gpus_by": seen.by,
+        "gpu_code": seen.code,
+        "gpu_said": silence or seen.said,
+        "wiring": wiring_of(seen.gpus),
         "cpus": sorted(os.sched_getaffinity(0)),
         "sockets": sockets(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,

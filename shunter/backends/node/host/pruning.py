@@ -21,14 +21,12 @@ import stat
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import holders, probe, running
 from shunter.backends.node.host.accounts import as_user
+from shunter.backends.node.messages import User
 from shunter.backends.node.records import folder_of
-
-if TYPE_CHECKING:
-    from shunter.backends.node.wire import Answer, Removed, User
+from shunter.backends.node.shapes import COUNT_MOST, Message, a_list, a_text, a_whole, field
 
 GONE = ".gone"
 ATTEMPT_S = 20.0
@@ -41,6 +39,23 @@ _LEFT_OF_JOB = (
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+NAMES = a_list(a_text(256), COUNT_MOST)
+
+
+class Ages(Message):
+    """The jobs that have not changed for some time, and those that have."""
+
+    old: tuple[str, ...] = field(NAMES)
+    young: tuple[str, ...] = field(NAMES)
+
+
+class Removed(Message):
+    """How many attempts were removed, and what could not be ("" if all were)."""
+
+    removed: int = field(a_whole())
+    error: str = field(a_text(COUNT_MOST))
+
+
 class _TooSlowError(OSError):
     """What a user has left could not be removed in time."""
 
@@ -49,21 +64,21 @@ class _TooSlowError(OSError):
         self.uid = uid
 
 
-def ages(root: str, nonce: str = "") -> Answer:
+def ages(root: str, nonce: str = "") -> Ages:
     """Answer the question which jobs are old."""
     found = by_age(root, time.time() - float(json.load(sys.stdin)["keep_s"]))
     sys.stdout.write(f"\n{nonce} ")
     return found
 
 
-def prune(root: str, nonce: str = "") -> Answer:
+def prune(root: str, nonce: str = "") -> Removed:
     """Remove the attempts of jobs, as asked for on standard input."""
     found = remove_attempts(root, json.load(sys.stdin)["jobs"])
     sys.stdout.write(f"\n{nonce} ")
     return found
 
 
-def by_age(root: str, before_s: float) -> dict[str, list[str]]:
+def by_age(root: str, before_s: float) -> Ages:
     """Return the jobs that have not changed since an instant, and the younger.
 
     Args:
@@ -73,18 +88,18 @@ def by_age(root: str, before_s: float) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"old": [], "young": []}
     for job in _folders_within(f"{root}/jobs"):
         found["old" if _job_changed_s(f"{root}/jobs/{job}") < before_s else "young"].append(job)
-    return found
+    return Ages(old=tuple(found["old"]), young=tuple(found["young"]))
 
 
 def remove_attempts(root: str, jobs: list[str]) -> Removed:
     """Remove the attempts of ended jobs; return how many, and what failed."""
-    alive = {(each["job"], each["attempt"]) for each in running(root, [])}
+    alive = {(each.job, each.attempt) for each in running(root, [])}
     removed, error = 0, ""
     slow: set[int] = set()
     try:
         top = os.open(f"{root}/jobs", _OPEN_FOLDER)
     except OSError:
-        return {"removed": 0, "error": error}  # there never was a job
+        return Removed(removed=0, error=error)  # there never was a job
     try:
         for job in jobs:
             try:
@@ -95,7 +110,7 @@ def remove_attempts(root: str, jobs: list[str]) -> Removed:
                 error = error or f"{job}: {failed}"
     finally:
         os.close(top)
-    return {"removed": removed, "error": error}
+    return Removed(removed=removed, error=error)
 
 
 def _remove_job(root: str, job: str, top: int, alive: set[tuple[str, int]], slow: set[int]) -> int:
@@ -130,11 +145,11 @@ def _remove_attempt(name: str, within: int, slow: set[int]) -> None:
         user = _user_of_attempt(folder, within)
         if user is None:
             _empty_attempt(folder)
-        elif user["uid"] in slow:
-            raise OSError(f"what user {user['uid']} left waits for the next look")
+        elif user.uid in slow:
+            raise OSError(f"what user {user.uid} left waits for the next look")
         else:
             os.fchmod(folder, 0o700)
-            os.fchown(folder, user["uid"], user["gid"])
+            os.fchown(folder, user.uid, user.gid)
             _empty_attempt_as(user, folder)
     finally:
         os.close(folder)
@@ -160,7 +175,7 @@ def _account_of(uid: int) -> User:
         gid = pwd.getpwuid(uid).pw_gid
     except KeyError:  # whoever it was has gone since
         gid = uid
-    return {"uid": uid, "gid": gid, "groups": []}
+    return User(uid=uid, gid=gid, groups=())
 
 
 def _empty_attempt_as(user: User, folder: int) -> None:
@@ -168,9 +183,9 @@ def _empty_attempt_as(user: User, folder: int) -> None:
     began_s = time.monotonic()
     error = as_user(user, lambda: _empty_attempt(folder), ATTEMPT_S).get("error")
     if error and time.monotonic() - began_s >= ATTEMPT_S:
-        raise _TooSlowError(user["uid"], str(error))
+        raise _TooSlowError(user.uid, str(error))
     if error:
-        raise OSError(f"user {user['uid']} cannot remove what is in it: {error}")
+        raise OSError(f"user {user.uid} cannot remove what is in it: {error}")
 
 
 def _empty_attempt(folder: int) -> None:
@@ -256,5 +271,5 @@ def _is_folder_of_ours(name: str, within: int) -> bool:
 
 
 def _attempt_may_run(folder: str) -> bool:
-    state = probe(folder)["state"]
+    state = probe(folder).state
     return state in ("starting", "running") or (state != "ended" and bool(holders(folder)))

@@ -24,15 +24,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.host.gpus import read_gpus, said_by
+from shunter.backends.node.messages import GpuReading, GpuWiring, Wiring
 from shunter.backends.node.records import make_folder, put
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shunter.backends.node.wire import Answer, GpuReading
 
 NOTE_S = 60
 NOTED = "wiring"
@@ -41,31 +41,6 @@ BELOW_SWITCH = ("PIX", "PXB")
 CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 CPUS_MOST = 1 << 13
 SYSFS = "/sys"
-
-
-class GpuWiring(TypedDict):
-    """A GPU with the socket that it is on (a NUMA node), and the CPUs near to it."""
-
-    index: int
-    uuid: str | None
-    socket: int | None
-    cpus: list[int]
-
-
-class Wiring(TypedDict):
-    """How the GPUs of a host are wired, and by whom that was told.
-
-    `pci` has a word for each two of them, row by row: X, PIX, PXB, PHB, NODE, SYS, or nothing where
-    that is open; `links` that of NVLink, such as NV2, or nothing. Without rows nothing is known:
-    `cause` says why. `cpus` are those of the host that are ours.
-    """
-
-    gpus: list[GpuWiring]
-    pci: list[list[str]]
-    links: list[list[str]]
-    by: str
-    cause: str
-    cpus: list[int]
 
 
 class WiringReport(NamedTuple):
@@ -97,14 +72,14 @@ def host_wiring(_base: str, nonce: str) -> Wiring:
     A driver in trouble may never answer: who asks gives up in time.
     """
     seen = read_gpus()
-    found = wiring_of(seen["gpus"])
-    if not seen["gpus"]:
-        found["cause"] = seen.get("said", "") or "it has no GPU"
+    found = wiring_of(seen.gpus)
+    if not seen.gpus:
+        found.cause = seen.said or "it has no GPU"
     sys.stdout.write(f"\n{nonce} ")
     return found
 
 
-def note_wiring(base: str) -> Answer:
+def note_wiring(base: str) -> dict[str, object]:
     """Write how the GPUs of this host are wired into a folder that a daemon reads.
 
     A pilot has it done, which a daemon may not reach when it starts. A driver that does not answer
@@ -112,9 +87,9 @@ def note_wiring(base: str) -> Answer:
     """
     signal.alarm(NOTE_S)
     seen = read_gpus()
-    if seen["gpus"]:
+    if seen.gpus:
         make_folder(base)
-        put(f"{base}/{NOTED}", {**wiring_of(seen["gpus"])})
+        put(f"{base}/{NOTED}", wiring_of(seen.gpus))
     return {}
 
 
@@ -125,24 +100,26 @@ def wiring_of(gpus: Sequence[GpuReading], sysfs: str = SYSFS) -> Wiring:
         gpus: in order of index.
         sysfs: where the kernel tells of devices.
     """
-    there = [gpu for gpu in gpus if gpu.get("uuid")]
-    buses = [gpu["bus"] for gpu in there]
+    there = [gpu for gpu in gpus if gpu.uuid]
+    buses = [gpu.bus for gpu in there]
     matrix = Matrix([], [], [], "it was not asked")
     if len(buses) > 1:
         matrix = _matrix(gpus)
     found = _combined(buses, sysfs, matrix)
-    told: list[GpuWiring] = [
-        {"index": gpu["index"], "uuid": gpu["uuid"], "socket": socket, "cpus": cpus}
-        for gpu, socket, cpus in zip(there, found.sockets, found.cpus)
-    ]
-    return {
-        "gpus": told,
-        "pci": found.pci,
-        "links": [[word if word.startswith("NV") else "" for word in row] for row in matrix.rows],
-        "by": found.by,
-        "cause": found.cause if there else "",
-        "cpus": sorted(os.sched_getaffinity(0)),
-    }
+    links = [[word if word.startswith("NV") else "" for word in row] for row in matrix.rows]
+    return Wiring(
+        gpus=tuple(
+            [
+                GpuWiring(index=gpu.index, uuid=gpu.uuid or "", socket=socket, cpus=tuple(cpus))
+                for gpu, socket, cpus in zip(there, found.sockets, found.cpus)
+            ]
+        ),
+        pci=tuple(map(tuple, found.pci)),
+        links=tuple(map(tuple, links)),
+        by=found.by,
+        cause=found.cause if there else "",
+        cpus=tuple(sorted(os.sched_getaffinity(0))),
+    )
 
 
 def _matrix(gpus: Sequence[GpuReading]) -> Matrix:
@@ -151,7 +128,7 @@ def _matrix(gpus: Sequence[GpuReading]) -> Matrix:
     It may have those in it that are lost.
     """
     said, fault = said_by(["nvidia-smi", "topo", "-m"])
-    there = [at for at, gpu in enumerate(gpus) if gpu.get("uuid")]
+    there = [at for at, gpu in enumerate(gpus) if gpu.uuid]
     found = matrix_in(said, len(gpus))
     if found.rows:
         rows = [[found.rows[one][two] for two in there] for one in there]

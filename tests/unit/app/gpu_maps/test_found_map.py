@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.backends.live import GpuWiring, Wiring
+from shunter.backends.node import GpuWiring, Wiring
 from shunter.config import NodeGroup
 from shunter.daemon import FoundMap, ServerMap, found_map, found_map_of, server_map
 from shunter.events import Level, LevelGroups

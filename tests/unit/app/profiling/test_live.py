@@ -72,7 +72,7 @@ def test_server_of_a_cluster_has_a_folder_of_its_own_and_tells_every_sample(
     assert (first.name, second.name, first.is_here) == ("n0", "n1", False)
     (host,) = second.settings.hosts
     assert (host.name, host.base, host.address) == ("n1", "/srv/shunter-profile", "10.0.0.2")
-    assert second.settings.is_sized
+    assert second.settings.is_limited
     assert second.settings.is_bound
     assert not second.settings.downsamples
     assert isinstance(second, SshServer)

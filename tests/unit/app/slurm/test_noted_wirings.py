@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live import Wiring
-from shunter.backends.node import GpuReadings
-from shunter.backends.node.host import note_wiring, wiring
+from shunter.backends.node import Wiring
+from shunter.backends.node.host import GpuReadings, note_wiring, wiring
 from shunter.config import SlurmSection
 from shunter.daemon import read_noted_wirings
 from shunter.events import NodeName
@@ -33,7 +32,7 @@ def noted(root: Path, gpus: int = 4, mode: str = "pilot") -> Wiring | None:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A root where a pilot on n1 has noted what an nvidia-smi of ours tells."""
-    seen: GpuReadings = {"gpus": readings(None, None, None, None), "by": "", "code": 0}
+    seen = GpuReadings(gpus=tuple(readings(None, None, None, None)), by="", code=0)
     monkeypatch.setattr(wiring, "read_gpus", lambda: seen)
     monkeypatch.setattr("signal.alarm", lambda _: 0)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -84,7 +83,7 @@ def test_attempts_that_are_jobs_of_their_own_note_nothing(root: Path) -> None:
 
 
 def test_host_without_gpus_notes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: GpuReadings = {"gpus": [], "by": "", "code": 12}
+    seen = GpuReadings(gpus=(), by="", code=12)
     monkeypatch.setattr(wiring, "read_gpus", lambda: seen)
     monkeypatch.setattr("signal.alarm", lambda _: 0)
     assert note_wiring(str(tmp_path / "n1")) == {}

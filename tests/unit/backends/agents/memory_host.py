@@ -10,8 +10,8 @@ import anyio
 import msgspec
 
 from shunter import clock
-from shunter.backends.live import AgentProcess, Link, Server, Socket, UnreachedError, messages
-from shunter.backends.node import PROTOCOL
+from shunter.backends.live import AgentProcess, Link, Server, Socket, UnreachedError
+from shunter.backends.node import PROTOCOL, messages
 from shunter.events import NodeName
 
 AHEAD_NS = 5 * 10**9

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from msgspec import structs
-
-from shunter.backends.live import messages
+from shunter.backends.node import messages
 
 NOW, UP = 5_000_000_001, 6_000_000_002
 ORDER = messages.Order(
@@ -42,13 +40,13 @@ SLICING = messages.AttemptTurns(
 QUESTIONS: tuple[messages.Question[messages.Answer], ...] = (
     messages.Claim(asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup="/g"),
     messages.Claim(
-        asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup=None, is_sized=True
+        asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup=None, is_limited=True
     ),
     messages.Beat(asked_ns=1),
     messages.Look(asked_ns=1, watched=(("j1", 2, 3, 1),), anew=(("j1", 2),), is_all=True),
     messages.Start(order=ORDER, before_ns=9),
-    messages.Start(order=structs.replace(ORDER, shares=SHARES), before_ns=9),
-    messages.Start(order=structs.replace(ORDER, slicing=SLICING), before_ns=9),
+    messages.Start(order=ORDER.replaced(shares=SHARES), before_ns=9),
+    messages.Start(order=ORDER.replaced(slicing=SLICING), before_ns=9),
     messages.Reshape(job="j1", attempt=2, shares=SHARES),
     messages.Switch(stops=(("j1", 2),), continues=(("j2", 1),)),
     messages.Fence(job="j1", attempt=2),
@@ -60,7 +58,7 @@ QUESTIONS: tuple[messages.Question[messages.Answer], ...] = (
     messages.Inventory(wanted=()),
     messages.Read(job="j1", attempt=2, name="stdout.0", offset=0, bytes=100),
     messages.Port(ports=(29500, 29501)),
-    messages.Start(order=structs.replace(ORDER, is_bound=True), before_ns=9),
+    messages.Start(order=ORDER.replaced(is_bound=True), before_ns=9),
 )
 STARTED = messages.Started(
     boot="b0",
@@ -188,7 +186,10 @@ ANSWERS: tuple[tuple[type[messages.Question[Any]], messages.Answer], ...] = (
         messages.SwitchAnswer(
             now_ns=NOW,
             up_ns=UP,
-            stands=(messages.Stand("j1", 2, "stopped"), messages.Stand("j2", 1, "ended")),
+            stands=(
+                messages.Stand(job="j1", attempt=2, stance="stopped"),
+                messages.Stand(job="j2", attempt=1, stance="ended"),
+            ),
         ),
     ),
     (messages.Read, messages.ReadAnswer(now_ns=NOW, up_ns=UP, data="a\xff\n", size=3)),

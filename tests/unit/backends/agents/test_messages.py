@@ -1,7 +1,7 @@
 """What is said to agents and by them: the bytes of every message, and what is none.
 
 The files in golden/ hold a line for each message of samples.py, after a greeting and news. Where
-one of them has to change, `shunter.backends.live.messages` says whether PROTOCOL is to be raised.
+one of them has to change, `shunter.backends.node.messages` says whether PROTOCOL is to be raised.
 """
 
 import json
@@ -12,16 +12,15 @@ import msgspec
 import pytest
 
 from shunter.backends.live import (
-    Known,
     OtherProtocolError,
     decode_answer,
     decode_greeting,
+    decode_line,
     decode_news,
     decode_number,
     encode_question,
-    messages,
 )
-from shunter.backends.node import KINDS_NOTED, PROTOCOL, WrongMessageError
+from shunter.backends.node import KINDS_NOTED, PROTOCOL, Known, WrongMessageError, messages
 from tests.unit.backends.agents.samples import (
     ABSENT,
     ANSWERS,
@@ -35,12 +34,12 @@ from tests.unit.backends.agents.samples import (
 
 GOLDEN = Path(__file__).parent / "golden"
 CLOCKS = {"now_ns": 1, "up_ns": 1}
-NEVER = msgspec.to_builtins(ABSENT)
+NEVER = dict(ABSENT)
 STARTED = {"boot": "b", "started_ns": 1, "pid": 2, "placement": [], "ranks": [], "gpus": []}
 STARTED = {**STARTED, "port": None}
 ENDED = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 1}
-GREETED = msgspec.to_builtins(GREETING)
-ASKED = {type(question).__struct_config__.tag: type(question) for question in QUESTIONS}
+GREETED = dict(GREETING)
+ASKED = {question.DO: type(question) for question in QUESTIONS}
 
 
 def lines_of(name: str) -> list[bytes]:
@@ -53,10 +52,10 @@ def line_of(said: Any) -> bytes:
 
 def answered(do: Any, said: Any) -> Any:
     """Decode an answer as who asked does: its number first, then what it is."""
-    line = line_of(said)
-    if decode_number(line) is None:
-        return decode_news(line)
-    return decode_answer(ASKED[do], line)
+    told = decode_line(line_of(said))
+    if decode_number(told) is None:
+        return decode_news(told)
+    return decode_answer(ASKED[do], told)
 
 
 def inventory(**changed: object) -> dict[str, object]:
@@ -93,12 +92,13 @@ def test_answers_are_these_bytes_both_ways() -> None:
     greeting, news, *lines = lines_of("answers.jsonl")
     assert decode_greeting(greeting) == GREETING
     assert msgspec.json.encode(GREETING) == greeting.rstrip()
-    assert decode_number(news) is None
-    assert decode_news(news) == (KNOWN, ABSENT)
+    assert decode_number(decode_line(news)) is None
+    assert decode_news(decode_line(news)) == (KNOWN, ABSENT)
     assert len(lines) == len(ANSWERS)
     for number, ((question, answer), line) in enumerate(zip(ANSWERS, lines, strict=True)):
-        assert decode_number(line) == number
-        assert decode_answer(question, line) == answer
+        told = decode_line(line)
+        assert decode_number(told) == number
+        assert decode_answer(question, told) == answer
         assert line == b'{"id":%d,%b\n' % (number, msgspec.json.encode(answer)[1:])
 
 
@@ -311,7 +311,7 @@ def test_note_has_what_its_kind_has_and_a_kind_of_another_version_is_other() -> 
     ],
 )
 def test_sample_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
-    right = msgspec.to_builtins(SAMPLE)
+    right = dict(SAMPLE)
     assert answered("look", looked(samples=[{**right, "batch_s": 1}])).samples[0].batch_s == 1.0
     with pytest.raises(WrongMessageError):
         answered("look", looked(samples=[{**right, **changed}]))
@@ -338,8 +338,8 @@ def test_sample_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
     ],
 )
 def test_reading_of_a_gpu_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
-    right = {**msgspec.to_builtins(READING), "memory_by_pid": {"100": 90}, "name": "V100"}
-    assert answered("look", looked(gpus=[right])).gpus == (READING,)
+    right = {**READING, "memory_by_pid": {"100": 90}, "name": "V100"}
+    assert answered("look", looked(gpus=[right])).gpus == (READING.replaced(name="V100"),)
     with pytest.raises(WrongMessageError):
         answered("look", looked(gpus=[{**right, **changed}]))
 

@@ -5,11 +5,11 @@ import json
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 
-from shunter.backends.live import (
-    NEVER,
+from shunter.backends.live import NEVER, RpcChannel, UnreachedError, ran_on
+from shunter.backends.node import (
+    PROTOCOL,
     Claim,
     Command,
     Fence,
@@ -18,13 +18,9 @@ from shunter.backends.live import (
     Port,
     Question,
     Read,
-    RpcChannel,
     Send,
     SendAnswer,
-    UnreachedError,
-    ran_on,
 )
-from shunter.backends.node import PROTOCOL
 from shunter.errors import BackendError
 
 pytestmark = pytest.mark.asyncio
@@ -32,7 +28,7 @@ pytestmark = pytest.mark.asyncio
 CLOCKS = {"now_ns": 1, "up_ns": 1}
 GREETING = {**CLOCKS, "base": "/b", "boot": "b", "wall_s": 1.0, "python": [3, 8, 0], "uid": 0}
 GREETING = {**GREETING, "protocol": PROTOCOL}
-KNOWN = {**msgspec.to_builtins(NEVER), "job": "j1", "attempt": 1, "folder": "/b/j1/1"}
+KNOWN = {**NEVER, "job": "j1", "attempt": 1, "folder": "/b/j1/1"}
 STARTED = {"boot": "b", "started_ns": 1, "pid": 2, "placement": [], "ranks": [], "gpus": []}
 
 

@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from msgspec import structs
 
 from shunter.backends.live import (
+    decode_answer,
+    decode_greeting,
+    decode_line,
+    decode_news,
+    decode_number,
+    encode_question,
+)
+from shunter.backends.node import (
+    PROTOCOL,
+    TOLD_OF_JOB,
     Answer,
     Claimed,
     ClaimRefused,
@@ -18,11 +27,12 @@ from shunter.backends.live import (
     Known,
     Sample,
     messages,
-    zip_application,
+    pids_of,
+    processes,
+    uptime_ns,
 )
-from shunter.backends.node import PROTOCOL, TOLD_OF_JOB, pids_of, processes, uptime_ns
 from tests.faults.supervised import wait_for
-from tests.unit.backends.agents.test_zip_application import PYTHONS
+from tests.unit.backends.agents.test_zip_application import PYTHONS, application
 
 pytestmark = pytest.mark.live
 
@@ -43,7 +53,7 @@ class Agent:
         self._number = 0
         self.news: list[Known] = []
         assert self._line() == b"\n"
-        self.greeting: Greeting = messages.decode_greeting(self._line().partition(b" ")[2])
+        self.greeting: Greeting = decode_greeting(self._line().partition(b" ")[2])
 
     def ask(self, question: messages.Question[A]) -> A:
         found = self.ask_all(question)
@@ -54,15 +64,15 @@ class Agent:
         """Ask; return the answer, be it that it could not be done."""
         self._number += 1
         assert self._process.stdin is not None
-        self._process.stdin.write(messages.encode_question(self._number, question))
+        self._process.stdin.write(encode_question(self._number, question))
         self._process.stdin.flush()
         while True:
-            line = self._line()
-            number = messages.decode_number(line)
+            told = decode_line(self._line())
+            number = decode_number(told)
             if number is not None:
                 assert number == self._number
-                return messages.decode_answer(type(question), line)
-            self.news += messages.decode_news(line)
+                return decode_answer(type(question), told)
+            self.news += decode_news(told)
 
     def close(self) -> None:
         self._process.communicate(timeout=LATE_S)
@@ -76,7 +86,7 @@ class Agent:
 def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     """An agent of a node of its own, run from the file that hosts are given."""
     file = tmp_path / "agent.pyz"
-    file.write_bytes(zip_application())
+    file.write_bytes(application())
     found = Agent(str(request.param), file, tmp_path / "base")
     file.unlink()  # it may be gone while a session lives, which has read all of it that it needs
     yield found
@@ -193,16 +203,16 @@ def test_job_is_started_looked_at_read_and_suspended(agent: Agent) -> None:
 
 def test_job_is_held_to_its_shares_and_to_others_and_what_holds_now_is_told(agent: Agent) -> None:
     """By whatever this machine has: of a quota the parts of a CPU hold, else whole ones."""
-    claimed = agent.ask(structs.replace(claim(), is_sized=True))
+    claimed = agent.ask(claim().replaced(is_limited=True))
     assert isinstance(claimed, Claimed)
     by_quota, memory_held = "quotas" in claimed.shares, "memory by" in claimed.shares
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     few = messages.Shares(cpus_milli=500, memory_mb=64, cpus=cpus)
-    sized = structs.replace(order(claimed.root, "j1", 1, JOB), shares=few, memory_mb=64)
+    sized = order(claimed.root, "j1", 1, JOB).replaced(shares=few, memory_mb=64)
     answer = agent.ask(messages.Start(order=sized, before_ns=uptime_ns() + 10**11))
     assert answer.answer == "started", answer.cause
     for cpus_milli, memory_mb in ((500, 64), (800, 128), (800, 128)):
-        shares = structs.replace(few, cpus_milli=cpus_milli, memory_mb=memory_mb)
+        shares = few.replaced(cpus_milli=cpus_milli, memory_mb=memory_mb)
         now = agent.ask(messages.Reshape(job="j1", attempt=1, shares=shares))
         assert now.cause == ""
         assert now.cpus_milli == (cpus_milli if by_quota else 1000)

@@ -15,6 +15,10 @@ OURS = "shunter.backends.node"
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_file_is_python_38_and_imports_the_standard_library_only(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+    faces = [node for node in tree.body if isinstance(node, ast.Try)]  # for the daemon's side alone
+    for face in faces if path.name == "__init__.py" else ():
+        assert [ast.unparse(handler.type or face) for handler in face.handlers] == ["ImportError"]
+        tree.body.remove(face)
     imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -130,8 +130,8 @@ def test_younger_jobs_are_told_apart(tmp_path: Path, job: Path) -> None:
         os.utime(path, (50, 50))
     for path in (job / "1", job):
         os.utime(path, (60, 60))
-    assert by_age(str(tmp_path), 1000) == {"old": ["j1"], "young": ["j2"]}
-    assert by_age(str(tmp_path), 55) == {"old": [], "young": ["j1", "j2"]}
+    assert by_age(str(tmp_path), 1000) == {"old": ("j1",), "young": ("j2",)}
+    assert by_age(str(tmp_path), 55) == {"old": (), "young": ("j1", "j2")}
 
 
 @pytest.fixture

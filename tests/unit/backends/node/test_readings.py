@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live import GpuFault, use_told
+from shunter.backends.node import GpuReading
 from shunter.backends.node.host import Readings, gpus
 from tests.faults.supervised import wait_for
 
@@ -37,7 +38,7 @@ def polled(readings: Readings) -> Any:
 def test_reading_is_told_once_and_taken_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "EVERY_S", 1000.0)
     readings = Readings(telling({"gpus": [READING], "by": "NVML", "code": 0}))
-    assert polled(readings) == [READING]
+    assert polled(readings) == (GpuReading.decoded(READING),)
     assert readings.poll() is None
     assert readings._asked is None, "asked again before its time"
 
@@ -45,7 +46,7 @@ def test_reading_is_told_once_and_taken_again_later(monkeypatch: pytest.MonkeyPa
 def test_host_without_gpus_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "EVERY_S", 0.0)
     readings = Readings(telling({"gpus": [], "by": "", "code": 12}))
-    assert polled(readings) == []
+    assert polled(readings) == ()
     assert readings.poll() is None
     assert readings._asked is None
 
@@ -53,7 +54,7 @@ def test_host_without_gpus_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("said", ["", "Welcome\n", "\nGPUS {broken"])
 def test_answer_that_is_none_leaves_nothing_known(said: str) -> None:
     program = f"import sys; sys.stdout.write({said!r})"
-    assert polled(Readings([sys.executable, "-I", "-S", "-c", program])) == []
+    assert polled(Readings([sys.executable, "-I", "-S", "-c", program])) == ()
 
 
 def test_driver_that_hangs_leaves_nothing_known_and_is_not_asked_again(
@@ -67,7 +68,7 @@ def test_driver_that_hangs_leaves_nothing_known_and_is_not_asked_again(
     asked = readings._asked
     assert asked is not None
     try:
-        assert readings.poll() == []
+        assert readings.poll() == ()
         assert readings.poll() is None
         assert readings._asked is asked
     finally:
@@ -165,5 +166,5 @@ def test_line_about_a_gpu_of_unknown_number_alone_is_a_reading_of_none(
     """Goal: no GPU that may be well is taken out of use in its place."""
     program(tmp_path, monkeypatch, f"{UNABLE} 0000:12:00.0: {LOST}", code=15)
     told = gpus.read_gpus()
-    assert (told["gpus"], told["by"]) == ([], "")
+    assert (told.gpus, told.by) == ((), "")
     assert told["said"].endswith(LOST)

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,8 +81,9 @@ def test_real_process_is_seen_to_work() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        use = usage.read(0.0)
+        use: Any = usage.read(0.0)
         assert process.pid in use["pids"]
         assert (use["memory_mb"] or 0) >= 64
         process.communicate()
-    assert process.pid not in usage.read(1.0)["pids"]
+    after: Any = usage.read(1.0)
+    assert process.pid not in after["pids"]

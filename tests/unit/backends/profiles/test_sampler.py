@@ -1,4 +1,5 @@
-from shunter.backends.live import Downsampler, GpuUse, Sample, profile_of
+from shunter.backends.live import Downsampler, GpuUse, profile_of
+from shunter.backends.node import Sample
 from shunter.events import JobId, ProfileSampled
 
 JOB = JobId("j1")

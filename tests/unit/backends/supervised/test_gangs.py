@@ -3,27 +3,20 @@
 from collections.abc import Mapping
 from typing import cast
 
-import msgspec
 import pytest
-from msgspec import structs
 
 from shunter.backends.live import (
     Gang,
     Inbox,
-    Known,
     NodeAgent,
-    Note,
     Part,
     PartTurns,
-    Send,
-    SendAnswer,
-    Shares,
-    Status,
     Watch,
     deliver,
     merged,
     told_of,
 )
+from shunter.backends.node import Known, Note, Send, SendAnswer, Shares, Status
 from shunter.core import Terminate
 from shunter.events import (
     Allocation,
@@ -57,7 +50,7 @@ def record(state: str = "running", **status: object) -> Known:
         "notes": [],
         "is_all": True,
     }
-    return msgspec.convert(told, Known)
+    return Known.decoded(told)
 
 
 def gang(*records: Known | None) -> Gang:
@@ -244,7 +237,7 @@ def test_what_one_part_says_is_told_after_all_have_started() -> None:
     )
     both, inbox = gang(None, None), Inbox()
     first, second = both.parts.values()
-    first.learn(structs.replace(record(), notes=notes))
+    first.learn(record().replaced(notes=notes))
     second.learn(record("starting"))
     assert list(told_of(both, inbox)) == []
     assert first.reading.durable == 0
@@ -276,7 +269,7 @@ def turns(*instants: int, after: int = 0) -> Known:
         Note(what=whats[number % 2], n=number + 1, at_ns=at_ns, mask=1)
         for number, at_ns in enumerate(instants)
     ]
-    return structs.replace(record(), notes=tuple(notes[after:]), facts=after)
+    return record().replaced(notes=tuple(notes[after:]), facts=after)
 
 
 def changes(both: Gang) -> list[str]:
@@ -333,7 +326,7 @@ LEFT = {"code": 75, "suspended": True, "saved": True}
     ],
 )
 def test_who_left_unasked_says_who_ended_it(cause: str, drain: str, asked: str, told: str) -> None:
-    one = gang(structs.replace(record("ended", **LEFT), cause=cause))
+    one = gang(record("ended", **LEFT).replaced(cause=cause))
     one.asked, one.watch.told_start = asked, True
     facts = [stamped(7) for stamped in told_of(one, Inbox(), drain)]
     assert facts == [

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from shunter.backends.live import GpuReading, LostGpus, Socket
+from shunter.backends.live import LostGpus, Socket
+from shunter.backends.node import GpuReading
 from shunter.events import GpuQuarantined, NodeName
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED = 15, 16, 3

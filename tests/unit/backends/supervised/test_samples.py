@@ -2,20 +2,8 @@
 
 from typing import Any
 
-from msgspec import structs
-
-from shunter.backends.live import (
-    Gang,
-    GpuReading,
-    Inbox,
-    Known,
-    Limits,
-    Part,
-    Sample,
-    SampleCollector,
-    Started,
-    Watch,
-)
+from shunter.backends.live import Gang, Inbox, Limits, Part, SampleCollector, Watch
+from shunter.backends.node import GpuReading, Known, Sample, Started
 from shunter.events import NodeName, ProfileSampled
 from tests.factories import job_id
 
@@ -104,7 +92,7 @@ def test_jobs_that_share_a_gpu_have_their_own_processes_there() -> None:
         gangs[job] = Gang(Watch(job, 1), {N0: begun_on(gpu)})
     samples = SampleCollector(Inbox(), gangs, Limits())
     told = [
-        structs.replace(sample(1, 5), job=job, pids=(pid,))
+        sample(1, 5).replaced(job=job, pids=(pid,))
         for job, pid in zip(jobs, (1, 2, 99), strict=True)
     ]
     samples.take(N0, told, READINGS)

@@ -11,9 +11,7 @@ from shunter.backends.live import (
     LocalNode,
     LocalSettings,
     LocalTransport,
-    ReshapeAnswer,
     ShareNotices,
-    Shares,
     Socket,
     Transport,
     Where,
@@ -23,6 +21,7 @@ from shunter.backends.live import (
     shares_kept,
     shares_of,
 )
+from shunter.backends.node import ReshapeAnswer, Shares
 from shunter.core import Launch
 from shunter.events import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 

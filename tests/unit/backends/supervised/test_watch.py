@@ -5,11 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from shunter.backends.live import Inbox, Known, Reading, Standing, Told, Watch
-from shunter.backends.node import Watched, boot_id
+from shunter.backends.live import Inbox, Reading, Standing, Told, Watch
+from shunter.backends.node import Known, Watched, boot_id
 from shunter.core import AttemptExited, Input
 from shunter.events import (
     AttemptLost,
@@ -55,7 +54,7 @@ def told(folder: Path, watch: Watch, inbox: Inbox, noted: int = 0) -> list[Input
     watched, reading = Watched(str(folder)), Reading(told=noted)
     probed, _ = watched.look()
     told = {**probed, **watched.journal(with_notes=True), "job": "j0", "attempt": 1}
-    known = msgspec.convert(told, Known)
+    known = Known.decoded(told)
     notes = [Told(note, (), reading.was_told(note)) for note in reading.take(known)]
     standing = Standing(known.state, known.started, known.status, known.is_all)
     return [stamped(AT_US) for stamped in watch.tell(standing, notes, inbox)]

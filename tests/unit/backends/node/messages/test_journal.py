@@ -3,18 +3,18 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
-from shunter.backends.live import Known, Reading
-from shunter.backends.node import KEPT_MOST, READ_MOST, Journal, Note, Notes, read_journal
+from shunter.backends.live import Reading
+from shunter.backends.node import KEPT_MOST, READ_MOST, Journal, Known, Note, Notes, read_journal
 
 
 def known(notes: Notes) -> Known:
     """Return what an agent tells of an attempt with these notes."""
-    attempt = {"job": "j0", "attempt": 1, "folder": "", "state": "running"}
-    return msgspec.convert({**attempt, "started": None, "status": None, **notes}, Known)
+    attempt: Any = {"job": "j0", "attempt": 1, "folder": "", "state": "running"}
+    return Known(**attempt, started=None, status=None, **notes)
 
 
 def kinds(folder: Path, after: int = 0) -> list[tuple[int, str]]:
@@ -100,17 +100,17 @@ def test_note_of_another_version_is_passed_over(tmp_path: Path) -> None:
 
 def test_fifo_or_a_link_in_place_of_a_journal_is_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "journal")
-    assert read_journal(str(tmp_path))["notes"] == []
+    assert read_journal(str(tmp_path))["notes"] == ()
     (tmp_path / "journal").unlink()
     (tmp_path / "other").write_text('{"what": "acknowledged", "at_ns": 1}\n')
     (tmp_path / "journal").symlink_to(tmp_path / "other")
-    assert read_journal(str(tmp_path))["notes"] == []
+    assert read_journal(str(tmp_path))["notes"] == ()
 
 
 def test_piece_from_further_on_than_was_read_is_not_taken() -> None:
     reading = Reading()
-    note: Note = {"n": 8, "what": "saved", "at_ns": 1}
-    ahead: Notes = {"after": 7, "facts": 7, "notes": [note], "is_all": True}
-    taken = [reading.take(known(ahead)), reading.take(known({**ahead, "after": 0, "facts": 5}))]
+    note = Note(n=8, what="saved", at_ns=1)
+    ahead = Notes(after=7, facts=7, notes=(note,), is_all=True)
+    taken = [reading.take(known(ahead)), reading.take(known(ahead.replaced(after=0, facts=5)))]
     assert [[each.n for each in notes] for notes in taken] == [[], [8]]
     assert (reading.read, reading.facts) == (8, 5)

@@ -5,7 +5,42 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import WrongMessageError, messages
+from shunter.backends.node import (
+    Message,
+    WrongMessageError,
+    a_flag,
+    a_list,
+    a_row,
+    a_whole,
+    field,
+    shapes,
+)
+
+
+class Pair(Message):
+    """A message of two fields, one of them needed."""
+
+    a: int = field(a_whole())
+    b: bool | None = field(a_flag, default=None)
+
+
+class Rows(Message):
+    """A message with a list."""
+
+    ranks: Any = field(a_list(a_row(a_whole()), 3))
+
+
+class Outer(Message):
+    """A message with another one in it."""
+
+    started: Rows = field(Rows.decoded)
+
+
+class Sparse(Message):
+    """A message whose field is written only where it says something."""
+
+    a: int = field(a_whole(), default=0, is_sparse=True)
+
 
 DEEP: list[Any] = []
 for _ in range(5000):
@@ -15,48 +50,50 @@ for _ in range(5000):
 @pytest.mark.parametrize(
     ("shape", "value"),
     [
-        (messages.a_whole(0, 9), 9),
-        (messages.a_number(0, 9), 0.5),
-        (messages.a_text(3), "äöü"),
-        (messages.a_flag, False),
-        (messages.a_choice("a", "b"), "b"),
-        (messages.or_none(messages.a_text(1)), None),
-        (messages.a_list(messages.a_whole(), 2), [1, 2]),
-        (messages.a_row(messages.a_text(1), messages.a_whole()), ["a", 1]),
-        (messages.a_record({"a": messages.a_whole()}, {"b": messages.a_flag}), {"a": 1, "b": None}),
-        (messages.an_object, {"a": [1]}),
+        (shapes.a_whole(0, 9), 9),
+        (shapes.a_number(0, 9), 0.5),
+        (shapes.a_text(3), "äöü"),
+        (shapes.a_flag, False),
+        (shapes.a_choice("a", "b"), "b"),
+        (shapes.or_none(shapes.a_text(1)), None),
+        (Pair.decoded, {"a": 1, "b": None}),
+        (shapes.an_object, {"a": [1]}),
     ],
 )
 def test_value_of_a_shape_is_returned(shape: Callable[[Any], Any], value: Any) -> None:
     assert shape(value) == value
-    assert messages.checked(value, shape) == value
+    assert shapes.checked(value, shape) == value
+
+
+def test_list_becomes_a_tuple() -> None:
+    assert a_list(a_whole(), 2)([1, 2]) == (1, 2)
+    assert a_row(shapes.a_text(1), a_whole())(["a", 1]) == ("a", 1)
 
 
 @pytest.mark.parametrize(
     ("shape", "value"),
     [
-        (messages.a_whole(0, 9), 10),
-        (messages.a_whole(0, 9), -1),
-        (messages.a_whole(0, 9), True),
-        (messages.a_whole(0, 9), 1.0),
-        (messages.a_whole(), 10**4000),
-        (messages.a_whole(), "1"),
-        (messages.a_number(0, 9), float("nan")),
-        (messages.a_number(0, 9), float("inf")),
-        (messages.a_number(0, 9), 10**400),
-        (messages.a_number(0, 9), False),
-        (messages.a_text(3), "four"),
-        (messages.a_text(3), "\ud800"),
-        (messages.a_text(3), b"a"),
-        (messages.a_flag, 1),
-        (messages.a_choice("a"), ["a"]),
-        (messages.a_list(messages.a_whole(), 2), [1, 2, 3]),
-        (messages.a_list(messages.a_whole(), 2), (1, 2)),
-        (messages.a_row(messages.a_whole()), [1, 2]),
-        (messages.a_record({"a": messages.a_whole()}), {}),
-        (messages.a_record({}, {"a": messages.a_whole()}), {"a": "x"}),
-        (messages.a_record({}), []),
-        (messages.an_object, DEEP),
+        (shapes.a_whole(0, 9), 10),
+        (shapes.a_whole(0, 9), -1),
+        (shapes.a_whole(0, 9), True),
+        (shapes.a_whole(0, 9), 1.0),
+        (shapes.a_whole(), 10**4000),
+        (shapes.a_whole(), "1"),
+        (shapes.a_number(0, 9), float("nan")),
+        (shapes.a_number(0, 9), float("inf")),
+        (shapes.a_number(0, 9), 10**400),
+        (shapes.a_number(0, 9), False),
+        (shapes.a_text(3), "four"),
+        (shapes.a_text(3), "\ud800"),
+        (shapes.a_text(3), b"a"),
+        (shapes.a_flag, 1),
+        (shapes.a_choice("a"), ["a"]),
+        (shapes.a_list(shapes.a_whole(), 2), [1, 2, 3]),
+        (shapes.a_row(shapes.a_whole()), [1, 2]),
+        (Pair.decoded, {}),
+        (Pair.decoded, {"a": 1, "b": "x"}),
+        (Pair.decoded, []),
+        (shapes.an_object, DEEP),
     ],
 )
 def test_value_of_another_shape_is_refused(shape: Callable[[Any], Any], value: Any) -> None:
@@ -64,26 +101,30 @@ def test_value_of_another_shape_is_refused(shape: Callable[[Any], Any], value: A
         shape(value)
     assert len(str(refused.value)) < 200
     str(refused.value).encode()
-    assert messages.checked(value, shape) is None
+    assert shapes.checked(value, shape) is None
 
 
 def test_part_that_is_wrong_is_named_by_its_path() -> None:
-    inner = messages.a_record({"ranks": messages.a_list(messages.a_row(messages.a_whole()), 3)})
     with pytest.raises(WrongMessageError, match=r"^started\.ranks\[1\]\[0\] is 'x', expected"):
-        messages.a_record({"started": inner})({"started": {"ranks": [[1], ["x"]]}})
+        Outer.decoded({"started": {"ranks": [[1], ["x"]]}})
 
 
-def test_record_leaves_out_what_it_does_not_know() -> None:
-    assert messages.a_record({}, {"a": messages.a_whole()})({"b": DEEP}) == {"a": None}
+def test_message_leaves_out_what_it_does_not_declare() -> None:
+    assert Pair.decoded({"a": 1, "c": DEEP}) == {"a": 1, "b": None}
+
+
+def test_sparse_field_is_read_where_it_is_not_written() -> None:
+    assert Sparse(a=0) == Sparse.decoded({"a": 0}) == Sparse.decoded({"a": None}) == {}
+    assert (Sparse().a, Sparse(a=1), Sparse(a=1).replaced(a=0)) == (0, {"a": 1}, {})
 
 
 @pytest.mark.parametrize("line", [b"[" * 100_000, b"\xff", b"", b"9" * 5000, b"{'a': 1}"])
 def test_line_that_is_no_json_is_refused(line: bytes) -> None:
     with pytest.raises(WrongMessageError):
-        messages.parsed(line)
+        shapes.parsed(line)
 
 
 def test_words_of_others_are_made_such_that_they_can_be_kept() -> None:
-    assert messages.cleaned("\ud800" * 9, 6) == "\\ud800"
-    assert messages.cleaned({"a": 1}, 9) == "an object"
-    assert messages.cleaned("ä" * 9, 3) == "äää"
+    assert shapes.cleaned("\ud800" * 9, 6) == "\\ud800"
+    assert shapes.cleaned({"a": 1}, 9) == "an object"
+    assert shapes.cleaned("ä" * 9, 3) == "äää"

@@ -18,11 +18,12 @@ import pytest
 from shunter.backends.node import User, ranks
 from shunter.backends.node.host import as_user, pruning
 from tests.faults.supervised import is_alive, wait_for
+from tests.unit.backends.node.orders import order_of
 
 pytestmark = pytest.mark.needs("root")
 
 STRANGER, OTHER = 65_533, 65_532  # user ids that nobody has
-STRANGERS: User = {"uid": STRANGER, "gid": STRANGER, "groups": []}
+STRANGERS = User(uid=STRANGER, gid=STRANGER, groups=())
 # Stops all below a process that it may stop, and lets them go on a while later.
 STOPS = """
 import os, signal, sys, time
@@ -170,7 +171,7 @@ def test_rank_holds_no_fence_while_its_user_may_stop_it(
     (tmp_path / "ranks.lock").touch()
     lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
     rank = {"argv": ["true"], "env": {}, "cpus": [], "directory": "/"}
-    order: Any = {"ranks": [rank], "user": STRANGERS, "seal": "", "cgroup": None}
+    order = order_of(ranks=[rank]).replaced(user=STRANGERS)
     importlib.import_module("ctypes")  # as in a supervisor: the user may be unable to read it
     monkeypatch.setattr(os, "execvpe", lambda *_: time.sleep(60))
     pid = ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.node import ranks
+from tests.unit.backends.node.orders import order_of
 
 
 def said(folder: Path, *argv: str) -> str:
@@ -16,7 +17,7 @@ def said(folder: Path, *argv: str) -> str:
     (folder / "ranks.lock").touch()
     lock = os.open(folder / "ranks.lock", os.O_PATH)
     rank = {"argv": list(argv), "env": {"PATH": "/usr/bin:/bin"}, "directory": str(folder)}
-    order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
+    order = order_of(ranks=[rank])
     try:
         pid = ranks.spawn(str(folder), order, 0, lock, ranks.Gate(1, is_open=True))
         _, status = os.waitpid(pid, 0)
@@ -52,8 +53,8 @@ def test_rank_whose_folder_is_gone_names_the_folder(tmp_path: Path) -> None:
     (tmp_path / "ranks.lock").touch()
     lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
     gone = str(tmp_path / "gone")
-    rank = {"argv": ["true"], "env": {}, "directory": gone}
-    order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
+    rank = {"argv": ["true"], "env": {}, "cpus": [], "directory": gone}
+    order = order_of(ranks=[rank])
     try:
         os.waitpid(ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True)), 0)
     finally:
@@ -76,8 +77,9 @@ def test_rank_that_is_asked_to_end_as_it_begins_ends(
     monkeypatch.setattr(os, "fork", fork)
     (tmp_path / "ranks.lock").touch()
     lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
-    rank = {"argv": ["true"], "env": {"PATH": "/usr/bin:/bin"}, "directory": str(tmp_path)}
-    order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
+    rank: dict[str, Any] = {"argv": ["true"], "env": {"PATH": "/usr/bin:/bin"}}
+    rank |= {"cpus": [], "directory": str(tmp_path)}
+    order = order_of(ranks=[rank])
     before = signal.signal(signal.SIGTERM, lambda *_: (tmp_path / "handled").touch())
     try:
         pid = ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True))

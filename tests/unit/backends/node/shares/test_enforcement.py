@@ -14,6 +14,7 @@ from shunter.backends.node import (
     QUOTA,
     Enforcement,
     Means,
+    ReshapeAnswer,
     Shares,
     boot_id,
     divisible_v1,
@@ -89,10 +90,10 @@ def test_attempt_with_a_quota_follows_to_the_cpus_it_may_use_now(
             monkeypatch.setattr(shares_module, "pids_of", lambda *_: [child.pid])
             held = affinity_only(root)
             for allowed, has in ((cpus[1:], cpus[1:]), (cpus, cpus)):
-                held.change(*KEY, sized(700, allowed), [KEY])
+                held.change(KEY, sized(700, allowed), [KEY])
                 assert sorted(os.sched_getaffinity(child.pid)) == has
             os.sched_setaffinity(child.pid, cpus[:1])
-            held.change(*KEY, sized(700, cpus), [KEY])
+            held.change(KEY, sized(700, cpus), [KEY])
             assert sorted(os.sched_getaffinity(child.pid)) == cpus[:1]
         finally:
             child.kill()
@@ -119,11 +120,11 @@ def root(tmp_path: Path) -> Iterator[str]:
 
 
 def sized(cpus_milli: int, cpus: list[int]) -> Shares:
-    return {"cpus_milli": cpus_milli, "memory_mb": 0, "cpus": cpus}
+    return Shares(cpus_milli=cpus_milli, memory_mb=0, cpus=tuple(cpus))
 
 
 def affinity_only(root: str) -> Enforcement:
-    held = Enforcement(root, "c0", "/nowhere", is_sized=True)
+    held = Enforcement(root, "c0", "/nowhere", is_limited=True)
     held.means = Means()
     return held
 
@@ -141,21 +142,21 @@ def test_all_threads_of_an_attempt_are_bound_also_in_sessions_of_their_own(root:
             assert child.stdout is not None
             child.stdout.readline()
             held = affinity_only(root)
-            now = held.change(*KEY, sized(700, cpus), [KEY])
-            assert now == {"cpus_milli": 1000, "memory_mb": 0, "cpus": cpus[:1], "cause": ""}
+            now = held.change(KEY, sized(700, cpus), [KEY])
+            assert now == ReshapeAnswer(cpus_milli=1000, memory_mb=0, cpus=tuple(cpus[:1]))
             threads = [int(task.name) for task in sorted(Path(f"/proc/{child.pid}/task").iterdir())]
             assert len(threads) == 2
             assert [os.sched_getaffinity(thread) for thread in threads] == 2 * [{cpus[0]}]
-            now = held.change(*KEY, sized(2000, cpus), [KEY])
-            assert now["cpus"] == cpus[:2]
+            now = held.change(KEY, sized(2000, cpus), [KEY])
+            assert now.cpus == tuple(cpus[:2])
             assert os.sched_getaffinity(child.pid) == set(cpus[:2])
         finally:
             child.kill()
 
 
 def test_attempt_that_does_not_run_is_held_to_nothing(root: str) -> None:
-    now = affinity_only(root).change("j2", 1, sized(700, [0]), [])
-    assert now["cause"] == "it is not running, but absent"
+    now = affinity_only(root).change(("j2", 1), sized(700, [0]), [])
+    assert now.cause == "it is not running, but absent"
 
 
 def test_group_that_a_killed_supervisor_left_is_removed_and_that_of_others_stays(
@@ -166,12 +167,12 @@ def test_group_that_a_killed_supervisor_left_is_removed_and_that_of_others_stays
     group.mkdir()
     held = affinity_only(root)
     held.means = Means(str(group), "")
-    names = [f"{held._sized}j1.1", f"{held._sized}j0.3", "shunter-other-j0.3", "user"]
+    names = [f"{held._limited}j1.1", f"{held._limited}j0.3", "shunter-other-j0.3", "user"]
     for name in names:
         (group / name).mkdir()
     held.tidy()
     left = sorted(each.name for each in group.iterdir())
-    assert left == sorted(name for name in names if name != f"{held._sized}j0.3")
+    assert left == sorted(name for name in names if name != f"{held._limited}j0.3")
 
 
 def test_version_1_is_found_where_it_is_mounted(tmp_path: Path) -> None:

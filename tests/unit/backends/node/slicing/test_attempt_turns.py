@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import COMMAND, Turns, folder_of, hold, members_in, slices_of
+from shunter.backends.node import Command, JobMessage, Turns, folder_of, hold, members_in, slices_of
+from tests.unit.backends.node.orders import order_of
 
 KEY = ("j0", 1)
-MOVES: Any = {"what": "turns", "rank": 0, "ranks": 1, "moves": True}
+MOVES = JobMessage(what="turns", rank=0, ranks=1, moves=True)
 
 
 class Attempt:
@@ -18,13 +19,14 @@ class Attempt:
     def __init__(self, root: Path) -> None:
         self.root = str(root)
         Path(folder_of(self.root, *KEY)).mkdir(parents=True)
-        slicing = {"weight": 1.0, "is_fixed": True, "quantum_us": 1, "wait_most_us": None}
-        order: Any = {
-            "job": KEY[0],
-            "attempt": KEY[1],
-            "placement": [("n0", 1)],
-            "slicing": {**slicing, "boundary_most_us": 60_000_000},
+        slicing: dict[str, Any] = {
+            "weight": 1.0,
+            "is_fixed": True,
+            "quantum_us": 1,
+            "wait_most_us": None,
         }
+        slicing |= {"boundary_most_us": 60_000_000}
+        order = order_of(placement=[["n0", 1]], slicing=slicing)
         self.turns = Turns(self.root, order, lambda: (), lambda *_, **__: None)
         self.turns.join()
         self._lock = hold(f"{slices_of(self.root, 'n0')}/lock", fcntl.LOCK_EX)  # another rotates
@@ -33,18 +35,18 @@ class Attempt:
     def obeys(self, mask: int) -> int:
         """Have it do what who rotates orders; return the number of the order."""
         self._number += 1
-        self.turns.obey(COMMAND({"do": "turn", "mask": mask, "number": self._number}))
+        self.turns.obey(Command(do="turn", mask=mask, number=self._number))
         return self._number
 
     def ends_its_turn(self) -> None:
         """Have its turn end at a boundary."""
-        said: Any = {"what": "standing", "rank": 0, "turn": self.obeys(0)}
+        said = JobMessage(what="standing", rank=0, turn=self.obeys(0))
         self.turns.receive(said)
         self.turns.look()
 
     def is_fixed(self) -> bool:
         """Say whether its next turn can be on its own GPUs only."""
-        return members_in(slices_of(self.root, "n0"))[KEY]["is_fixed"]
+        return members_in(slices_of(self.root, "n0"))[KEY].is_fixed
 
 
 @pytest.fixture
@@ -80,5 +82,5 @@ def test_who_stands_within_a_mini_batch_may_be_given_other_gpus_of_its_own(
     attempt.obeys(1)
     attempt.obeys(0)
     attempt.turns.receive(MOVES)
-    attempt.turns.reslice(COMMAND({"do": "slice", "weight": 1.0, "mask": 2, "pack": ""}))
-    assert members_in(slices_of(attempt.root, "n0"))[KEY]["home"] == 2
+    attempt.turns.reslice(Command(do="slice", weight=1.0, mask=2, pack=""))
+    assert members_in(slices_of(attempt.root, "n0"))[KEY].home == 2

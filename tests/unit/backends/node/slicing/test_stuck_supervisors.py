@@ -19,8 +19,8 @@ from hypothesis import given, settings, strategies as st
 
 from shunter.backends.node import (
     ANSWER_MOST_US,
-    COMMAND,
     SILENT_MOST_US,
+    Command,
     Turns,
     commands_in,
     fifo,
@@ -30,6 +30,7 @@ from shunter.backends.node import (
     slices_of,
     turns as turns_module,
 )
+from tests.unit.backends.node.orders import order_of
 
 STEP_S, QUANTUM_S, BOUNDARY_S = 0.1, 0.5, 1.0
 STUCK_S = BOUNDARY_S + ANSWER_MOST_US / 1e6
@@ -75,7 +76,7 @@ class Attempt:
         Path(self.folder).mkdir(parents=True)
         slicing = {"weight": 1.0, "is_fixed": is_fixed, "wait_most_us": None}
         slicing |= {"quantum_us": int(QUANTUM_S * 1e6), "boundary_most_us": int(BOUNDARY_S * 1e6)}
-        order: Any = {"job": name, "attempt": 1, "placement": [("n0", home)], "slicing": slicing}
+        order = order_of(job=name, placement=[["n0", home]], slicing=slicing)
         self._held = hold(f"{self.folder}/lock", fcntl.LOCK_EX)
         self._orders = fifo(f"{self.folder}/orders")
         self.turns = Turns(server.root, order, lambda: (), self._note)
@@ -85,7 +86,7 @@ class Attempt:
         if self.hangs or self.is_gone:
             return
         for order in commands_in(self._orders):
-            if order["do"] == "turn":
+            if order.do == "turn":
                 self.turns.obey(order)
             else:
                 self.turns.note_change()
@@ -215,7 +216,7 @@ def test_an_order_of_one_that_was_replaced_gives_no_turn(server: Server) -> None
     number = int(server.now_s * 1e6)
     server.passes(REPLACED_S + STUCK_S)
     late = server.starts(4)
-    late.turns.obey(COMMAND({"do": "turn", "mask": 4, "number": number}))
+    late.turns.obey(Command(do="turn", mask=4, number=number))
     assert late.mask == 0
     server.passes(QUANTUM_S)
     assert late.mask == 4

@@ -15,9 +15,8 @@ from shunter.backends.node.host import (
     report_by_hwloc,
     report_in,
     wiring,
-    wiring_of,
 )
-from tests.unit.backends.node.wiring.test_sources import Machine, readings, says
+from tests.unit.backends.node.wiring.test_sources import Machine, readings, says, wiring_of
 from tests.unit.backends.node.wiring.topologies import BUSES, Topology
 
 TEXT = Topology().text()

@@ -1,12 +1,15 @@
 """How GPUs are wired: a sysfs of our own making, and texts of the form of `nvidia-smi topo -m`."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from shunter.backends.node import GpuReading
-from shunter.backends.node.host import cpus_in, matrix_in, numa_node, wiring, wiring_of
+from shunter.backends.node.host import cpus_in, matrix_in, numa_node, wiring
 
 LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n  NV#  = A bonded set\n"
 HEAD = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
@@ -42,8 +45,14 @@ class Machine:
 def readings(*buses: str | None) -> list[GpuReading]:
     """Return a reading of each GPU; None is one that tells no bus."""
     return [
-        {"index": at, "uuid": f"GPU-{at}", "bus": bus, "faults": {}} for at, bus in enumerate(buses)
+        GpuReading(index=at, uuid=f"GPU-{at}", bus=bus, faults={}) for at, bus in enumerate(buses)
     ]
+
+
+def wiring_of(gpus: Sequence[GpuReading], sysfs: str) -> dict[str, Any]:
+    """Return how GPUs are wired, as an agent tells it."""
+    told: dict[str, Any] = json.loads(json.dumps(wiring.wiring_of(gpus, sysfs)))
+    return told
 
 
 @pytest.fixture
@@ -96,8 +105,8 @@ def test_device_that_nobody_finds_leaves_the_wiring_open(machine: Machine) -> No
 
 def test_gpu_that_is_lost_is_passed_over(machine: Machine) -> None:
     known = machine.gpu("pci0000:40/0000:40:03.1/0000:48:00.0", 0)
-    lost: GpuReading = {"index": 0, "faults": {"device": 15}}
-    found = wiring_of([lost, {**readings(known)[0], "index": 1}], str(machine.root))
+    lost = GpuReading(index=0, faults={"device": 15})
+    found = wiring_of([lost, readings(known)[0].replaced(index=1)], str(machine.root))
     assert [gpu["index"] for gpu in found["gpus"]] == [1]
 
 
@@ -117,7 +126,7 @@ def test_table_with_a_gpu_that_is_lost_tells_of_the_others(
 ) -> None:
     says(monkeypatch, TOPO, fault)
     told = readings(None, None, None, None)
-    told[1] = {"index": 1, "faults": {"device": 15}}
+    told[1] = GpuReading(index=1, faults={"device": 15})
     found = wiring_of(told, str(machine.root))
     assert (found["by"], found["cause"]) == ("nvidia-smi", "")
     assert found["pci"] == [["X", "SYS", "SYS"], ["SYS", "X", ""], ["SYS", "", "X"]]

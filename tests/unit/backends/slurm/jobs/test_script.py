@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-import msgspec
-
-from shunter.backends.live import Order
+from shunter.backends.node import Order
 from shunter.backends.slurm import (
     QueueView,
     SlurmServer,
@@ -70,7 +68,7 @@ def order(
         "checkpoints": "/c/lab/j7",
         **fields,
     }
-    return msgspec.convert(told, Order)
+    return Order.decoded(told)
 
 
 def options(told: Order) -> dict[str, str]:
