@@ -52,14 +52,11 @@ from shunter.events import (
     Dependency,
     DependsWhen,
     Event,
-    GangApproved,
-    GangProposed,
-    GangRejected,
     JobId,
     JobSpec,
-    JobSubmitted,
     NodeName,
     Reason,
+    facts,
 )
 from shunter.events.log import LogReader
 from shunter.policy_process import DryRan
@@ -383,7 +380,7 @@ async def _is_first_of_array(services: Services, job_id: JobId) -> bool:
         return False
     found = await services.past.read(lambda reader: reader.first_about(job_id))
     event = None if found is None else found[1]
-    return isinstance(event, JobSubmitted) and event.spec.array == job_id
+    return isinstance(event, facts.JobSubmitted) and event.spec.array == job_id
 
 
 def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
@@ -604,7 +601,7 @@ async def proposals_propose(call: Call[NoQuery, ProposalBody]) -> Response:
     if verdict is None:
         site.commands.candidates(job_id, body.version, body.candidates, by)  # has it ended?
         answer = _looked_up(site, job_id, candidates)
-    elif isinstance(verdict, GangApproved):
+    elif isinstance(verdict, facts.GangApproved):
         answer = _proposal_answer(verdict.version, choice=verdict.choice)
     else:
         refused = Refused(verdict.reason, verdict.detail, verdict.conflicts)
@@ -619,7 +616,7 @@ async def proposals_propose(call: Call[NoQuery, ProposalBody]) -> Response:
 def _looked_up(site: Site, job_id: JobId, candidates: tuple[Allocation, ...]) -> dict[str, object]:
     """Return the answer to a proposal that was rejected again, and left no fact."""
     state = site.state
-    proposed = GangProposed(state.now_us, job_id, state.seq, candidates, CALLER)
+    proposed = facts.GangProposed(state.now_us, job_id, state.seq, candidates, CALLER)
     found = looked_at(proposed, state, site.rules)
     if not isinstance(found, Refused):
         found = Refused(Reason.waiting_for_round, AGAIN)
@@ -628,15 +625,20 @@ def _looked_up(site: Site, job_id: JobId, candidates: tuple[Allocation, ...]) ->
 
 def _verdict(
     events: Sequence[Event], candidates: tuple[Allocation, ...], user: str
-) -> GangApproved | GangRejected | None:
+) -> facts.GangApproved | facts.GangRejected | None:
     """Return what follows the proposal in the facts of its step; None: no fact does.
 
     Who proposes the same twice in one step has proposed it once.
     """
     for number, event in enumerate(events):
-        if isinstance(event, GangProposed) and (event.candidates, event.by) == (candidates, user):
+        if isinstance(event, facts.GangProposed) and (event.candidates, event.by) == (
+            candidates,
+            user,
+        ):
             then = events[number + 1]
-            assert isinstance(then, GangApproved | GangRejected), "an answer follows at once"
+            assert isinstance(then, facts.GangApproved | facts.GangRejected), (
+                "an answer follows at once"
+            )
             return then
     return None
 

@@ -17,39 +17,7 @@ from shunter.ask.job_history import Attempt, JobHistory, happened_us
 from shunter.ask.log_reading import Advance, Follower, LogFold
 from shunter.core import LAUNCHING, NO_RESULT, FoldResult, Gpu, Job, State, gpus_of
 from shunter.core.speeds import contract_speed
-from shunter.events import (
-    Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    CheckpointSaved,
-    Event,
-    GpusReleased,
-    GpuType,
-    JobCancelled,
-    JobContinued,
-    JobFailed,
-    JobFinished,
-    JobId,
-    JobReshaped,
-    JobSpec,
-    JobStopped,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    Outcome,
-    ProfileSampled,
-    SchedulerStarted,
-    Share,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
-    end_us_of,
-)
+from shunter.events import Allocation, Event, GpuType, JobId, JobSpec, Share, end_us_of, facts
 from shunter.events.log import LogReader
 
 # Speeds by contract, for live logs, which record none. An attempt that ran t seconds at speed s did
@@ -294,7 +262,7 @@ class Observed:
 
 def known_step(job: ObservedJob, attempt: ObservedAttempt) -> tuple[int, int] | None:
     """Return the last instant at which the step of an attempt is known, and the step."""
-    is_done = attempt.has_exited and job.outcome is Outcome.finished
+    is_done = attempt.has_exited and job.outcome is facts.Outcome.finished
     if is_done and job.spec.total_steps is not None and attempt.ended_us is not None:
         return attempt.ended_us, job.spec.total_steps
     saves = [(at_us, step) for at_us, step in attempt.saves if step is not None]
@@ -341,7 +309,7 @@ class _Gathering(Follower):
 
     def before(self, event: Event, state: State) -> None:
         """Note when a launch was ordered: the state forgets that."""
-        if type(event) is AttemptStarted:
+        if type(event) is facts.AttemptStarted:
             self._ordered_us = state.jobs[event.job_id].since_us if event.waited else None
 
     def take(self, event: Event, state: State, result: FoldResult) -> None:
@@ -361,14 +329,14 @@ class _Gathering(Follower):
         found.types = tuple(dict.fromkeys(each.configuration.gpu_type for each in servers))
         return found
 
-    def began(self, event: SchedulerStarted) -> None:
+    def began(self, event: facts.SchedulerStarted) -> None:
         self._observed.is_simulated, self._observed.config = event.simulated, event.config
 
-    def submitted(self, event: JobSubmitted) -> None:
+    def submitted(self, event: facts.JobSubmitted) -> None:
         ordinal = self.state.jobs[event.job_id].ordinal
         self._jobs[event.job_id] = ObservedJob(event, ordinal=ordinal)
 
-    def started(self, event: AttemptStarted) -> None:
+    def started(self, event: facts.AttemptStarted) -> None:
         known, job = self._jobs[event.job_id], self.state.jobs[event.job_id]
         known.take(event)
         attempt, shares = known.attempts[-1], job.held.shares
@@ -389,7 +357,9 @@ class _Gathering(Follower):
             attempt.stopped_since_us = attempt.seen_us
         known.seen.append(attempt)
 
-    def changed(self, event: AllocationChanged | AllocationLearned | JobReshaped) -> None:
+    def changed(
+        self, event: facts.AllocationChanged | facts.AllocationLearned | facts.JobReshaped
+    ) -> None:
         self._jobs[event.job_id].take(event)
 
     def told(self, event: Any) -> None:
@@ -399,9 +369,9 @@ class _Gathering(Follower):
         attempt = job.seen[-1] if job.seen else None
         if attempt is None or attempt.number != event.attempt:
             return
-        if isinstance(event, TurnStarted) and not self.state.jobs[event.job_id].gpus:
+        if isinstance(event, facts.TurnStarted) and not self.state.jobs[event.job_id].gpus:
             return  # the gang has it on some of its servers only
-        if isinstance(event, TurnStarted) and attempt.stopped_since_us is not None:
+        if isinstance(event, facts.TurnStarted) and attempt.stopped_since_us is not None:
             since_us = attempt.stopped_since_us
             self._switches.began(event.job_id, event.shares[0], happened_us(event), since_us)
         _note_work(job, attempt, event)
@@ -409,7 +379,7 @@ class _Gathering(Follower):
         if over_us is not None:
             self._switches.ended(event.job_id, over_us)
 
-    def job_ended(self, event: JobFinished | JobFailed | JobCancelled) -> None:
+    def job_ended(self, event: facts.JobFinished | facts.JobFailed | facts.JobCancelled) -> None:
         known, job = self._jobs[event.job_id], self._result.departed
         assert job is not None, "an end without a job"
         known.take(event)
@@ -423,23 +393,25 @@ class _Gathering(Follower):
 def _note_work(job: ObservedJob, attempt: ObservedAttempt, event: Event) -> None:
     """Note what an attempt worked and saved, and when it stood still."""
     at_us = event.at_us
-    if isinstance(event, TrainingStarted):
+    if isinstance(event, facts.TrainingStarted):
         attempt.trained_us, job.tells_steps = at_us, True
         attempt.stopped_at_first_us = attempt.stopped_us
-    elif isinstance(event, TurnStarted):
+    elif isinstance(event, facts.TurnStarted):
         attempt.can_move |= event.can_move
         _go_on(attempt, happened_us(event))
-    elif isinstance(event, TurnEnded | JobStopped):
+    elif isinstance(event, facts.TurnEnded | facts.JobStopped):
         if attempt.stopped_since_us is None:  # of a gang the first server that ends a turn counts
             attempt.stopped_since_us = happened_us(event)
-    elif isinstance(event, CheckpointSaved):
+    elif isinstance(event, facts.CheckpointSaved):
         attempt.saves.append((at_us, event.step))
         job.tells_steps |= event.step is not None
-    elif isinstance(event, ProfileSampled):
+    elif isinstance(event, facts.ProfileSampled):
         job.tells_steps |= event.step is not None
         if event.step is not None and event.batch_s:
             attempt.batches_s.append(event.batch_s)
-    elif isinstance(event, JobContinued) and attempt.turns is None:  # else it waits for its turn
+    elif (
+        isinstance(event, facts.JobContinued) and attempt.turns is None
+    ):  # else it waits for its turn
         _go_on(attempt, at_us)
 
 
@@ -450,20 +422,35 @@ def _go_on(attempt: ObservedAttempt, at_us: int) -> None:
 
 
 _OF_ATTEMPTS = (
-    *(TrainingStarted, SuspendAcknowledged, SuspendEscalated, CheckpointSaved, ProfileSampled),
-    *(JobStopped, JobContinued, JobSuspended, AttemptLost, AttemptEnded, GpusReleased),
-    *(LaunchFailed, TurnStarted, TurnEnded),
+    *(
+        facts.TrainingStarted,
+        facts.SuspendAcknowledged,
+        facts.SuspendEscalated,
+        facts.CheckpointSaved,
+        facts.ProfileSampled,
+    ),
+    *(
+        facts.JobStopped,
+        facts.JobContinued,
+        facts.JobSuspended,
+        facts.AttemptLost,
+        facts.AttemptEnded,
+        facts.GpusReleased,
+    ),
+    *(facts.LaunchFailed, facts.TurnStarted, facts.TurnEnded),
 )
-_SPEED_CHANGES = frozenset((*_OF_ATTEMPTS, AttemptStarted)) - {
-    *(ProfileSampled, CheckpointSaved, LaunchFailed)
+_SPEED_CHANGES = frozenset((*_OF_ATTEMPTS, facts.AttemptStarted)) - {
+    *(facts.ProfileSampled, facts.CheckpointSaved, facts.LaunchFailed)
 }
 _NOTED: dict[type[Event], Callable[[_Gathering, Any], None]] = {
-    SchedulerStarted: _Gathering.began,
-    JobSubmitted: _Gathering.submitted,
-    AttemptStarted: _Gathering.started,
-    **dict.fromkeys((AllocationChanged, AllocationLearned, JobReshaped), _Gathering.changed),
+    facts.SchedulerStarted: _Gathering.began,
+    facts.JobSubmitted: _Gathering.submitted,
+    facts.AttemptStarted: _Gathering.started,
+    **dict.fromkeys(
+        (facts.AllocationChanged, facts.AllocationLearned, facts.JobReshaped), _Gathering.changed
+    ),
     **dict.fromkeys(_OF_ATTEMPTS, _Gathering.told),
-    JobFinished: _Gathering.job_ended,
-    JobFailed: _Gathering.job_ended,
-    JobCancelled: _Gathering.job_ended,
+    facts.JobFinished: _Gathering.job_ended,
+    facts.JobFailed: _Gathering.job_ended,
+    facts.JobCancelled: _Gathering.job_ended,
 }

@@ -17,14 +17,7 @@ from shunter.core import AnyPolicy, Guards, Job, State
 from shunter.core.ranking import NO_POOL, Entry, Measure, RankedPolicy, Ranking, drift, rank_of
 from shunter.counting import counted, jobs_waiting
 from shunter.errors import ReplayDivergenceError
-from shunter.events import (
-    AllocationChanged,
-    Event,
-    JobId,
-    ReservationSet,
-    RoundPlanned,
-    SchedulerStarted,
-)
+from shunter.events import Event, JobId, facts
 from shunter.run import sources_of
 
 ROWS_MOST = 8
@@ -32,7 +25,7 @@ ROWS_MOST = 8
 
 NOTHING = "nothing"
 
-Given = Mapping[JobId, AllocationChanged]
+Given = Mapping[JobId, facts.AllocationChanged]
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,10 @@ def differing_term(
         replayed: the same change, as it is decided now.
         measures: what the numbers of a score count; may be empty.
     """
-    if type(recorded) is not AllocationChanged or type(replayed) is not AllocationChanged:
+    if (
+        type(recorded) is not facts.AllocationChanged
+        or type(replayed) is not facts.AllocationChanged
+    ):
         return ""
     mine, theirs = recorded.because, replayed.because
     if recorded.job_id != replayed.job_id or mine.rule != theirs.rule:
@@ -134,7 +130,7 @@ def differing_term(
     return ""
 
 
-def term_in_words(started: SchedulerStarted) -> str:
+def term_in_words(started: facts.SchedulerStarted) -> str:
     """Return who decided in a term, with parameters, placement, rounds and guards."""
     name = f"{started.policy} {started.policy_version}"
     config = config_of(started)
@@ -154,7 +150,7 @@ def term_in_words(started: SchedulerStarted) -> str:
 
 
 def _given(events: Sequence[Event]) -> Given:
-    return {each.job_id: each for each in events if type(each) is AllocationChanged}
+    return {each.job_id: each for each in events if type(each) is facts.AllocationChanged}
 
 
 _PARTS: Sequence[tuple[str, Callable[[Given], Mapping[JobId, object]]]] = (
@@ -187,7 +183,7 @@ def _by_job(events: Sequence[Event], in_words: Callable[[Event], str]) -> dict[s
     """Return what is said of each job in words, and of the round itself."""
     found: dict[str, list[str]] = {}
     for each in events:
-        key = "round" if type(each) is RoundPlanned else str(getattr(each, "job_id", "-"))
+        key = "round" if type(each) is facts.RoundPlanned else str(getattr(each, "job_id", "-"))
         found.setdefault(key, []).append(in_words(each))
     return {key: "; ".join(words) for key, words in found.items()}
 
@@ -287,7 +283,7 @@ def seen_at(term: Term, state: State, at_us: int, *events: Event | None) -> Seen
         for job_id in list(named)[:RANKS_MOST]
         if job_id in ranking.entries
     )
-    is_promised = any(isinstance(each, ReservationSet) and each.start_us for each in events)
+    is_promised = any(isinstance(each, facts.ReservationSet) and each.start_us for each in events)
     promise = promise_basis(term.policy, state) if is_promised else ""
     return Seen(free, len(keys), placed, tuple(places)[:QUEUE_NAMED], ranks, servers, promise)
 
@@ -331,7 +327,7 @@ def _servers_of(state: State, events: Sequence[Event | None]) -> tuple[str, ...]
     names = dict.fromkeys(
         share.node
         for event in events
-        if isinstance(event, AllocationChanged)
+        if isinstance(event, facts.AllocationChanged)
         for share in event.allocation.shares
     )
     found = []
@@ -390,7 +386,7 @@ class Divergence:
     recorded: Event | None
     replayed: Event | None
     why: str
-    started: SchedulerStarted
+    started: facts.SchedulerStarted
     policy: AnyPolicy
     chain: str = ""
     state_digest: str = ""

@@ -23,37 +23,13 @@ from shunter.events import (
     JOB_ENDS,
     NOTHING,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    AttemptSetAside,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
     Event,
-    GpusReleased,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
     JobId,
-    JobPriorityChanged,
-    JobRejected,
-    JobReshaped,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
     NodeName,
-    Outcome,
-    ProfileSampled,
     Share,
     Sharing,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    TurnEnded,
-    TurnStarted,
     end_us_of,
+    facts,
     outcome_of,
 )
 
@@ -64,7 +40,14 @@ Dated = Callable[[int], str]
 # gang's turn counts while the turns on all of its servers are on; how far they are apart is its
 # *skew*.
 
-_OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
+_OVER = (
+    facts.JobSuspended,
+    facts.AttemptEnded,
+    facts.AttemptLost,
+    facts.LaunchFailed,
+    facts.GpusReleased,
+    *JOB_ENDS,
+)
 
 
 @dataclass(slots=True)
@@ -103,20 +86,20 @@ class AttemptTurns:
 
     def take(self, event: Event) -> None:
         """Go through the next event about its job while it is under way."""
-        if isinstance(event, TurnStarted):
+        if isinstance(event, facts.TurnStarted):
             self.parts |= {share.node: (happened_us(event), share.gpus) for share in event.shares}
             self.places |= {share.node: share for share in event.shares}
             gpus = sum([gpus for _, gpus in self.parts.values()])
             if gpus >= self.gang:
                 self._begin(gpus)
-        elif isinstance(event, TurnEnded):
+        elif isinstance(event, facts.TurnEnded):
             for node in event.nodes or tuple(self.parts):
                 self.parts.pop(node, None)
             if self.gpus or not self.gang:
                 self._change(happened_us(event))
                 at_us = self.changed_us or 0
                 self.parts = {node: (at_us, gpus) for node, (_, gpus) in self.parts.items()}
-        elif isinstance(event, AttemptStarted):
+        elif isinstance(event, facts.AttemptStarted):
             self._change(event.at_us if event.started_us is None else event.started_us)
         elif isinstance(event, _OVER):
             self.parts.clear()
@@ -185,7 +168,7 @@ class Attempt:
     gone_us: int | None = None
     released_us: int | None = None
     lost_us: int = 0
-    discarded: CheckpointDiscarded | None = None
+    discarded: facts.CheckpointDiscarded | None = None
     dropped: int = 0
     dropped_because: str = ""
     set_aside_by: str = ""
@@ -216,34 +199,34 @@ class Attempt:
     def take(self, event: Event) -> None:
         """Go through the next event that names it."""
         at_us = event.at_us
-        if isinstance(event, AttemptStarted):
+        if isinstance(event, facts.AttemptStarted):
             self.started_us = at_us if event.started_us is None else event.started_us
             self.resumed_from = event.resumed_from
-        elif isinstance(event, SuspendAcknowledged):
+        elif isinstance(event, facts.SuspendAcknowledged):
             self.acknowledged_us = (*self.acknowledged_us[:1], at_us)
-        elif isinstance(event, SuspendEscalated):
+        elif isinstance(event, facts.SuspendEscalated):
             self.escalated = (*self.escalated, event.mode.value)
-        elif isinstance(event, CheckpointSaved):
+        elif isinstance(event, facts.CheckpointSaved):
             self.saved_us, self.step = at_us, self.step if event.step is None else event.step
-        elif isinstance(event, CheckpointDiscarded):
+        elif isinstance(event, facts.CheckpointDiscarded):
             self.discarded = event
-        elif isinstance(event, JobSuspended):
+        elif isinstance(event, facts.JobSuspended):
             self.ended_us, self.suspended_us, self.lost_us = at_us, at_us, event.lost_us
             self.ended_by = f"suspended: {event.cause}" if event.cause else "suspended"
             self.step = self.step if event.step is None else event.step
-        elif isinstance(event, AttemptEnded):
+        elif isinstance(event, facts.AttemptEnded):
             self._exit(event)
-        elif isinstance(event, AttemptLost):
+        elif isinstance(event, facts.AttemptLost):
             self.ended_us = self.released_us = at_us
             self.ended_by, self.is_lost, self.lost_us = f"lost: {event.cause}", True, event.lost_us
-        elif isinstance(event, LaunchFailed):
+        elif isinstance(event, facts.LaunchFailed):
             self.ended_us = self.released_us = at_us
             self.ended_by = f"not launched: {event.cause}"
-        elif isinstance(event, GpusReleased):
+        elif isinstance(event, facts.GpusReleased):
             self.released_us = at_us
-        elif isinstance(event, MessagesDropped):
+        elif isinstance(event, facts.MessagesDropped):
             self.dropped, self.dropped_because = max(self.dropped, event.count), event.cause
-        elif isinstance(event, AttemptSetAside):
+        elif isinstance(event, facts.AttemptSetAside):
             self.set_aside_by = event.by
         if self.turns is not None:
             self.turns.take(event)
@@ -278,7 +261,7 @@ class Attempt:
             "set_aside_by": self.set_aside_by,
         }
 
-    def _exit(self, event: AttemptEnded) -> None:
+    def _exit(self, event: facts.AttemptEnded) -> None:
         self.ended_us, self.gone_us, self.has_exited = happened_us(event), event.ended_us, True
         self.killed_by = "" if event.signal is None else signal_in_words(event.signal)
         self.ended_by, self.exit_code = "exit", event.exit_code
@@ -290,13 +273,13 @@ class JobHistory:
     """A job from its submission on; no outcome: it has not ended."""
 
     attempt_type: ClassVar[type[Attempt]] = Attempt
-    submitted: JobSubmitted
+    submitted: facts.JobSubmitted
     attempts: list[Attempt] = field(default_factory=list)
-    outcome: Outcome | None = None
+    outcome: facts.Outcome | None = None
     cause: str = ""
     exit_code: int | None = None
     ended_us: int | None = None
-    sample: ProfileSampled | None = None
+    sample: facts.ProfileSampled | None = None
     changed_priority: int | None = None
     _grant: Attempt | None = None
 
@@ -309,7 +292,7 @@ class JobHistory:
     @property
     def killed_by(self) -> str:
         """The signal that its last processes were killed by, if it failed with that."""
-        has_failed = self.outcome is Outcome.failed and self.cause == EXITED
+        has_failed = self.outcome is facts.Outcome.failed and self.cause == EXITED
         return self.attempts[-1].killed_by if has_failed and self.attempts else ""
 
     @property
@@ -343,17 +326,17 @@ class JobHistory:
 
     def take(self, event: Event) -> None:
         """Go through the next event about the job."""
-        if isinstance(event, AllocationChanged):
+        if isinstance(event, facts.AllocationChanged):
             self._allocate(event)
-        elif isinstance(event, AllocationLearned):  # it may be elsewhere than was granted
+        elif isinstance(event, facts.AllocationLearned):  # it may be elsewhere than was granted
             self._attempt(event.attempt, event.at_us).allocation = event.allocation
-        elif isinstance(event, JobReshaped):
+        elif isinstance(event, facts.JobReshaped):
             going = self._grant or (self.attempts[-1] if self.attempts else None)
             if going is not None:
                 going.allocation = event.allocation
-        elif isinstance(event, ProfileSampled):
+        elif isinstance(event, facts.ProfileSampled):
             self.sample = event
-        elif isinstance(event, JobPriorityChanged):
+        elif isinstance(event, facts.JobPriorityChanged):
             self.changed_priority = event.priority
         elif isinstance(event, JOB_ENDS):
             self._end(event)
@@ -382,7 +365,7 @@ class JobHistory:
             "run_s": self.run_us / 1e6,
         }
 
-    def _allocate(self, event: AllocationChanged) -> None:
+    def _allocate(self, event: facts.AllocationChanged) -> None:
         current = self.attempts[-1] if self.attempts else None
         if current is None or current.released_us is not None:
             current = self._grant  # it may have been launched, and not have begun yet
@@ -404,13 +387,15 @@ class JobHistory:
         self.attempts.append(made)
         return made
 
-    def _end(self, event: JobFinished | JobFailed | JobCancelled | JobRejected) -> None:
+    def _end(
+        self, event: facts.JobFinished | facts.JobFailed | facts.JobCancelled | facts.JobRejected
+    ) -> None:
         self.outcome, self.ended_us = outcome_of(event), end_us_of(event)
-        if isinstance(event, JobFinished):
+        if isinstance(event, facts.JobFinished):
             self.exit_code = 0
-        elif isinstance(event, JobFailed):
+        elif isinstance(event, facts.JobFailed):
             self.cause, self.exit_code = event.cause, event.exit_code
-        elif isinstance(event, JobCancelled):
+        elif isinstance(event, facts.JobCancelled):
             self.cause = event.cause
         else:
             self.cause = f"{event.reason.value}: {event.detail}" if event.detail else event.reason
@@ -422,9 +407,22 @@ class JobHistory:
 
 
 _OF_ATTEMPTS = (
-    *(AttemptStarted, SuspendAcknowledged, SuspendEscalated, CheckpointSaved, CheckpointDiscarded),
-    *(JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, MessagesDropped),
-    *(AttemptSetAside, TurnStarted, TurnEnded),
+    *(
+        facts.AttemptStarted,
+        facts.SuspendAcknowledged,
+        facts.SuspendEscalated,
+        facts.CheckpointSaved,
+        facts.CheckpointDiscarded,
+    ),
+    *(
+        facts.JobSuspended,
+        facts.AttemptEnded,
+        facts.AttemptLost,
+        facts.LaunchFailed,
+        facts.GpusReleased,
+        facts.MessagesDropped,
+    ),
+    *(facts.AttemptSetAside, facts.TurnStarted, facts.TurnEnded),
 )
 
 
@@ -432,7 +430,7 @@ def history_of(events: Iterable[Event]) -> JobHistory | None:
     """Return the history that a job's events tell; None if it was never submitted."""
     history: JobHistory | None = None
     for event in events:
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, facts.JobSubmitted):
             history = JobHistory(event)
         elif history is not None:
             history.take(event)
@@ -462,7 +460,7 @@ class JobHistories:
         job_id = getattr(event, "job_id", None)
         if job_id is None:
             return
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, facts.JobSubmitted):
             self._going[job_id] = JobHistory(event)
         elif (history := self._going.get(job_id)) is not None:
             history.take(event)
@@ -489,7 +487,7 @@ def date_or_none(at_us: int | None, dated: Dated) -> str | None:
     return None if at_us is None else dated(at_us)
 
 
-def _because(event: CheckpointDiscarded) -> str:
+def _because(event: facts.CheckpointDiscarded) -> str:
     """Return why a checkpoint was discarded: what was lost, or who gave it up."""
     nodes = ", ".join(event.nodes)
     if event.cause == GIVEN_UP:

@@ -19,21 +19,11 @@ from shunter.events import (
     JOB_ENDS,
     SOLVED,
     TRIALS,
-    AllocationChanged,
-    AttemptEnded,
     Event,
     FactClass,
-    JobReshaped,
-    JobSubmitted,
     MemoryPastJobs,
-    PlanRejected,
-    ReservationSet,
-    RoundPlanned,
-    SchedulerStarted,
-    TurnEnded,
-    TurnStarted,
-    WaitReasonChanged,
     class_of,
+    facts,
 )
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.gc_control import collector_off
@@ -78,8 +68,8 @@ def rules_of_log(past: MemoryPastJobs) -> Rules:
     """
     rules = dict(RULES)
 
-    def submitted(state: State, event: JobSubmitted) -> None:
-        RULES[JobSubmitted](state, past.completed(event))
+    def submitted(state: State, event: facts.JobSubmitted) -> None:
+        RULES[facts.JobSubmitted](state, past.completed(event))
         past.take(state.seq + 1, event)
 
     def ending(kind: type[Event]) -> Rule:
@@ -93,7 +83,7 @@ def rules_of_log(past: MemoryPastJobs) -> Rules:
         return ended
 
     rules.update({kind: ending(kind) for kind in JOB_ENDS})
-    rules[JobSubmitted] = submitted
+    rules[facts.JobSubmitted] = submitted
     return rules
 
 
@@ -257,9 +247,9 @@ def noted_us_of(event: Event) -> int | None:
 
     A scheduler that was away sees it later. None: no server noted it.
     """
-    if isinstance(event, TurnStarted):
+    if isinstance(event, facts.TurnStarted):
         return event.began_us
-    return event.ended_us if isinstance(event, TurnEnded | AttemptEnded) else None
+    return event.ended_us if isinstance(event, facts.TurnEnded | facts.AttemptEnded) else None
 
 
 def refuse_older(at_us: int, now_us: int) -> NoReturn:
@@ -286,7 +276,13 @@ def cut(frame: Frame, pending: Sequence[Snapshot], to: int | None) -> Iterator[S
 # between two of them nothing is true that anybody could act on.
 
 _PARTS = (
-    *(AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged),
+    *(
+        facts.AllocationChanged,
+        facts.JobReshaped,
+        facts.PlanRejected,
+        facts.ReservationSet,
+        facts.WaitReasonChanged,
+    ),
     *TRIALS,
 )
 _SEQ = re.compile(r"e?([0-9][0-9,_]{0,25})")
@@ -378,14 +374,14 @@ async def _instant_of(reader: LogReader, seq: int) -> int:
 
 def is_part(event: Event) -> bool:
     """Say whether an event tells what came of a round."""
-    if isinstance(event, (AllocationChanged, *GANGS)):
+    if isinstance(event, (facts.AllocationChanged, *GANGS)):
         return class_of(event) is FactClass.decided
     return isinstance(event, _PARTS)
 
 
 def _begins(event: Event) -> bool:
     """Say whether an event is a round, or what was solved for before it."""
-    return isinstance(event, (*SOLVED, RoundPlanned))
+    return isinstance(event, (*SOLVED, facts.RoundPlanned))
 
 
 async def end_of_decision(reader: LogReader, seq: int) -> int:
@@ -403,10 +399,10 @@ async def end_of_decision(reader: LogReader, seq: int) -> int:
     return max(seq, number)
 
 
-async def first_start(reader: LogReader) -> SchedulerStarted | None:
+async def first_start(reader: LogReader) -> facts.SchedulerStarted | None:
     """Return the event that opens the log, if it is a start."""
     async for event in reader.events(0, 1):
-        return event if isinstance(event, SchedulerStarted) else None
+        return event if isinstance(event, facts.SchedulerStarted) else None
     return None
 
 
@@ -445,7 +441,7 @@ def _nearest(name: str, known: Iterable[str]) -> list[str]:
 async def told_term(
     reader: LogReader,
     began_seq: int,
-    started: SchedulerStarted,
+    started: facts.SchedulerStarted,
     seq: int,
     rebuild: Rebuild,
     seen: Callable[[Event, Term], None] | None = None,
@@ -486,7 +482,7 @@ class TermFollower(Follower):
 
     def before(self, event: Event, state: State) -> None:
         """Bring the policy to where it was right before a round."""
-        if type(event) is RoundPlanned:
+        if type(event) is facts.RoundPlanned:
             self._term.stand_before(event.at_us)
 
     def take(self, event: Event, state: State, result: FoldResult) -> None:

@@ -20,14 +20,12 @@ from shunter.core import FoldResult, Job, State
 from shunter.events import (
     NOTHING,
     Allocation,
-    AttemptStarted,
     Because,
     DecisionEvent,
     Event,
     JobId,
-    JobSubmitted,
-    ProfileSampled,
     class_of,
+    facts,
     gpu_numbers,
 )
 from shunter.events.log import LogReader
@@ -211,18 +209,18 @@ class _Rows(Follower):
     def __init__(self, files: Mapping[str, TableFile]) -> None:
         self._files = files
         self._attempts: dict[JobId, _Attempt] = {}
-        self._specs: list[JobSubmitted] = []
+        self._specs: list[facts.JobSubmitted] = []
 
     def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Add what an event says, and what ended with it."""
         kind = type(event)
         if kind in _DECISIONS:
             self._decided(event, state)
-        elif isinstance(event, ProfileSampled):
+        elif isinstance(event, facts.ProfileSampled):
             values = (getattr(event, name) for name in _SAMPLED)
             said = (state.seq, event.at_us, event.job_id, event.attempt)
             self._files["samples"].add(*said, *values)
-        elif isinstance(event, JobSubmitted):
+        elif isinstance(event, facts.JobSubmitted):
             self._specs.append(event)
         for job_id in jobs_of(event, result):
             self._job(job_id, event, state)
@@ -282,7 +280,7 @@ class _Rows(Follower):
     def _started(attempt: _Attempt, job: Job, event: Event) -> None:
         if attempt.started_us is None:
             attempt.started_us = job.working_since_us
-        if isinstance(event, AttemptStarted) and event.job_id == job.job_id:
+        if isinstance(event, facts.AttemptStarted) and event.job_id == job.job_id:
             attempt.resumed_from = event.resumed_from
             attempt.migrated_from = event.migrated_from
 

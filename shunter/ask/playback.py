@@ -18,24 +18,7 @@ from shunter.ask.words import allocation_in_words, fact_in_words, gpus_in_words
 from shunter.clock import monotonic_s
 from shunter.core import FoldResult, Job, State
 from shunter.errors import UsageError
-from shunter.events import (
-    KINDS,
-    AllocationChanged,
-    AttemptLost,
-    DecisionEvent,
-    Event,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobId,
-    JobRejected,
-    JobSubmitted,
-    JobSuspended,
-    NodeLost,
-    PlanRejected,
-    RoundPlanned,
-    is_preemption,
-)
+from shunter.events import KINDS, DecisionEvent, Event, JobId, facts, is_preemption
 from shunter.events.log import LogReader
 
 #     expression = [what] condition …      all of them must hold
@@ -182,7 +165,7 @@ def _started(happened: FoldedEvent) -> Sequence[Job] | None:
 def _preempted(happened: FoldedEvent) -> Sequence[Job] | None:
     """Return the job that an event preempts, as the fold counts it."""
     event = happened.event
-    if not isinstance(event, AllocationChanged) or not is_preemption(event):
+    if not isinstance(event, facts.AllocationChanged) or not is_preemption(event):
         return None
     job = happened.state.jobs.get(event.job_id)
     is_counted = job is not None and job.preempted_at_us[-1:] == (event.at_us,)
@@ -205,7 +188,7 @@ def _rules(happened: FoldedEvent, jobs: Sequence[Job]) -> list[str]:
 
 def _reasons(happened: FoldedEvent, jobs: Sequence[Job]) -> list[str]:
     event = happened.event
-    if isinstance(event, RoundPlanned):
+    if isinstance(event, facts.RoundPlanned):
         return [entry.wait.reason.value for entry in event.waits if entry.wait is not None]
     wait = getattr(event, "wait", None)
     reason = getattr(event, "reason", "") if wait is None else wait.reason
@@ -213,17 +196,17 @@ def _reasons(happened: FoldedEvent, jobs: Sequence[Job]) -> list[str]:
 
 
 _WHATS: Final[Mapping[str, Callable[[FoldedEvent], Sequence[Job] | None]]] = {
-    "submit": _of_kinds(JobSubmitted),
+    "submit": _of_kinds(facts.JobSubmitted),
     "start": _started,
     "preempt": _preempted,
-    "suspend": _of_kinds(JobSuspended),
-    "lose": _of_kinds(AttemptLost, NodeLost),
-    "finish": _of_kinds(JobFinished),
-    "fail": _of_kinds(JobFailed),
-    "cancel": _of_kinds(JobCancelled),
-    "reject": _of_kinds(JobRejected),
-    "refuse": _of_kinds(PlanRejected),
-    "round": _of_kinds(RoundPlanned),
+    "suspend": _of_kinds(facts.JobSuspended),
+    "lose": _of_kinds(facts.AttemptLost, facts.NodeLost),
+    "finish": _of_kinds(facts.JobFinished),
+    "fail": _of_kinds(facts.JobFailed),
+    "cancel": _of_kinds(facts.JobCancelled),
+    "reject": _of_kinds(facts.JobRejected),
+    "refuse": _of_kinds(facts.PlanRejected),
+    "round": _of_kinds(facts.RoundPlanned),
 }
 
 _TEXTS: Final[Mapping[str, Callable[[FoldedEvent, Sequence[Job]], Iterable[str]]]] = {
@@ -336,12 +319,12 @@ def event_in_words(event: Event, state: State, measures: Measures = NO_MEASURES)
         state: that after it.
         measures: what scores count.
     """
-    if isinstance(event, DecisionEvent | JobCancelled | JobRejected):
+    if isinstance(event, DecisionEvent | facts.JobCancelled | facts.JobRejected):
         used = used_by_jobs(state, event.at_us, [JobId(getattr(event, "job_id", "") or "")])
         return fact_in_words(event, score_of(event, measures_at(measures, state.seq), used))
     job_id = JobId(getattr(event, "job_id", ""))
     words = [type(event).__name__, *([job_id] if job_id else [])]
-    if isinstance(event, JobSubmitted):
+    if isinstance(event, facts.JobSubmitted):
         words += [f"by {event.spec.user}"] if event.spec.user else []
         words.append(f"for {gpus_in_words(event.spec.gpus)}")
     for name in _FIELDS:

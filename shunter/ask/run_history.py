@@ -14,16 +14,13 @@ from shunter.core import FoldResult, Guards, Job, JobLedger, JobResult, Observer
 from shunter.events import (
     KINDS,
     Allocation,
-    ConfigChanged,
     Event,
     JobId,
-    JobSubmitted,
     NodeName,
     QueueName,
-    SchedulerStarted,
     Share,
     Sharing,
-    TurnStarted,
+    facts,
 )
 from shunter.events.log import LogReader
 from shunter.run import JobNumbers, job_numbers, stories
@@ -43,7 +40,7 @@ class RunHistory:
     url: str
     events: int
     digest: str
-    terms: Sequence[SchedulerStarted | ConfigChanged]
+    terms: Sequence[facts.SchedulerStarted | facts.ConfigChanged]
     state: State
     results: Sequence[JobResult]
     alone_us: Sequence[int]
@@ -62,7 +59,7 @@ class RunHistory:
     def is_simulated(self) -> bool:
         """Whether a simulation wrote the log."""
         first = self.terms[0] if self.terms else None
-        return isinstance(first, SchedulerStarted) and first.simulated
+        return isinstance(first, facts.SchedulerStarted) and first.simulated
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -96,7 +93,7 @@ class RunHistory:
     @property
     def seed(self) -> int | None:
         """The seed of the last term; None: the log has none."""
-        seeds = [each.seed for each in self.terms if isinstance(each, SchedulerStarted)]
+        seeds = [each.seed for each in self.terms if isinstance(each, facts.SchedulerStarted)]
         return seeds[-1] if seeds else None
 
 
@@ -143,7 +140,7 @@ class _Gathered(Follower):
 
     def __init__(self) -> None:
         self.ledger = JobLedger()
-        self.terms: list[SchedulerStarted | ConfigChanged] = []
+        self.terms: list[facts.SchedulerStarted | facts.ConfigChanged] = []
         self.alone_us: array[int] = array("q")
         self.names: list[str] = []
         self.first_places: dict[JobId, Allocation] = {}
@@ -153,10 +150,10 @@ class _Gathered(Follower):
     def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Tell the ledger, and note what it does not keep."""
         kind = type(event)
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, facts.JobSubmitted):
             self.alone_us.append(event.duration_us or 0)
             self.names.append(event.spec.name)
-        elif kind is SchedulerStarted or kind is ConfigChanged:
+        elif kind is facts.SchedulerStarted or kind is facts.ConfigChanged:
             self.terms.append(event)  # type: ignore[arg-type]  # it is one of the two
         for job in result.launched:
             if job.attempt == 1:
@@ -383,7 +380,7 @@ def _shares(job: Job, event: Any, before: _Tenancy | None) -> tuple[Share, ...]:
         return job.held.shares
     if job.is_spread:
         return job.held.shares if job.gpus else ()
-    if type(event) is TurnStarted and event.job_id == job.job_id:
+    if type(event) is facts.TurnStarted and event.job_id == job.job_id:
         return event.shares
     return before.shares if before is not None and job.gpus else ()
 

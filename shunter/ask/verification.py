@@ -34,38 +34,13 @@ from shunter.events import (
     NOTHING,
     SOLVED,
     TIMEOUT,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptStarted,
-    CheckpointDiscarded,
-    ClockStepped,
-    ConfigChanged,
     Event,
-    EventsLost,
     FactClass,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobHeld,
-    JobRejected,
-    JobReleased,
     MemoryPastJobs,
-    NodeAdded,
-    NodeRemoved,
-    PolicySetAside,
-    QuotaChanged,
-    RoundPlanned,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
-    SizesSet,
     SolvedFact,
-    Target,
-    TargetsSet,
-    TimeLimitReached,
-    Trigger,
     class_of,
     encode_record,
+    facts,
 )
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.gc_control import collector_off
@@ -127,7 +102,7 @@ class RoundWatch:
             due_us += rules.round_us
         return due_us if due_us < at_us else None
 
-    def is_due(self, at_us: int, trigger: Trigger) -> bool:
+    def is_due(self, at_us: int, trigger: facts.Trigger) -> bool:
         """Say whether a round with this trigger may have been planned at an instant."""
         rules, policy, memory = self._term.rules, self._term.asked, self._term.memory
         if rules.backend_rounds:
@@ -137,15 +112,19 @@ class RoundWatch:
         wake_us = policy.wake_at(memory)
         if wake_us is not None and wake_us <= at_us:
             return True
-        return trigger is not Trigger.wake and not policy.settled(memory)
+        return trigger is not facts.Trigger.wake and not policy.settled(memory)
 
-    def trigger(self, recorded: Trigger) -> Trigger:
+    def trigger(self, recorded: facts.Trigger) -> facts.Trigger:
         """Return what a round's trigger must be, given the recorded one.
 
         Where nothing was recorded since the last round, an input without an event may have come.
         """
-        usual = Trigger.round if self._term.rules.round_us else Trigger.event
-        return usual if self._replan_needed or recorded is not Trigger.wake else Trigger.wake
+        usual = facts.Trigger.round if self._term.rules.round_us else facts.Trigger.event
+        return (
+            usual
+            if self._replan_needed or recorded is not facts.Trigger.wake
+            else facts.Trigger.wake
+        )
 
     def _is_planned(self, at_us: int) -> bool:
         """Say whether the round of an instant of the grid has been planned already."""
@@ -164,8 +143,8 @@ class RoundWatch:
 # backend ends its rounds, only a round ends a step. Of older live logs only refusals, cancelled
 # dependants and withdrawals of lost servers are expected.
 
-_TIMED = (TimeLimitReached, JobHeld, JobReleased)
-_INSTANT_ENDS = (JobFinished, JobFailed, JobCancelled)
+_TIMED = (facts.TimeLimitReached, facts.JobHeld, facts.JobReleased)
+_INSTANT_ENDS = (facts.JobFinished, facts.JobFailed, facts.JobCancelled)
 
 
 class DerivedFacts:
@@ -183,7 +162,7 @@ class DerivedFacts:
         self._deadline_us = self._reactor.timers.next_us()
         self._begins = False
         self._is_settled = False
-        self._starting: AttemptStarted | None = None
+        self._starting: facts.AttemptStarted | None = None
 
     def next_expected(self) -> Event | None:
         """Take the next fact that must follow; None: any input may."""
@@ -198,7 +177,7 @@ class DerivedFacts:
 
         When the processes of a simulated job went that finished is seen, and told by no other fact.
         """
-        if type(recorded) is type(expected) is JobFinished and not self._rules.is_live:
+        if type(recorded) is type(expected) is facts.JobFinished and not self._rules.is_live:
             return replace(expected, ended_us=recorded.ended_us) == recorded
         return recorded == expected
 
@@ -211,7 +190,7 @@ class DerivedFacts:
         kind, reactor = type(event), self._reactor
         for job in result.launched:
             reactor.timers.began(job)
-        if isinstance(event, AttemptEnded):
+        if isinstance(event, facts.AttemptEnded):
             reactor.gone_us = event.ended_us
         if kind in reactor.kinds:
             found = reactor.react(event, result, before)
@@ -257,21 +236,21 @@ class DerivedFacts:
         """
         if not self.is_strict:
             return not _was_compared(event)
-        if isinstance(event, CheckpointDiscarded):
+        if isinstance(event, facts.CheckpointDiscarded):
             return self._is_discarded(event)
         if isinstance(event, _TIMED):
             self._begins = True
             return self._reactor.due(event.at_us) == event
         return self._rules.instant and self._is_end(event)
 
-    def untimed(self, event: Event) -> TimeLimitReached | None:
+    def untimed(self, event: Event) -> facts.TimeLimitReached | None:
         """Return the time limit by which a job ended, if none was reached before."""
-        if not self.is_strict or not isinstance(event, JobFailed) or event.cause != TIMEOUT:
+        if not self.is_strict or not isinstance(event, facts.JobFailed) or event.cause != TIMEOUT:
             return None
         job = self._state.jobs.get(event.job_id)
         if job is None or job.end_cause == TIMEOUT or job.spec.time_limit_us is None:
             return None
-        return TimeLimitReached(event.at_us, job.job_id, job.spec.time_limit_us)
+        return facts.TimeLimitReached(event.at_us, job.job_id, job.spec.time_limit_us)
 
     def contradicts(self, event: Event, before: Event | None) -> tuple[Event, str] | None:
         """Return what had to stand in an input's place, and why; None: nothing.
@@ -286,24 +265,26 @@ class DerivedFacts:
             starting, self._starting = self._starting, None
             if not _is_start(event, starting):
                 return starting, "a checkpoint was discarded, and no attempt starts without it"
-        if isinstance(event, AttemptStarted):
+        if isinstance(event, facts.AttemptStarted):
             for lost in self._reactor.discards(event):
                 return lost, "an attempt starts without a checkpoint that was not discarded"
             completed = self._reactor.completed(event)
             if completed != event:
                 return completed, "the checkpoints of the attempt depend on something else"
-        if isinstance(event, AllocationChanged):
-            order = AllocationChanged(event.at_us, event.job_id, NOTHING, HELD, self._rules.instant)
+        if isinstance(event, facts.AllocationChanged):
+            order = facts.AllocationChanged(
+                event.at_us, event.job_id, NOTHING, HELD, self._rules.instant
+            )
             if event != order or not _is_hold(before, event):
                 return order, "nobody has put the job on hold right before"
         return None
 
-    def _is_discarded(self, event: CheckpointDiscarded) -> bool:
+    def _is_discarded(self, event: facts.CheckpointDiscarded) -> bool:
         """Say whether a checkpoint goes because its job starts without it."""
         job = self._state.jobs.get(event.job_id)
         if job is None:
             return False
-        starting = AttemptStarted(event.at_us, job.job_id, job.attempt)
+        starting = facts.AttemptStarted(event.at_us, job.job_id, job.attempt)
         found = self._reactor.discards(starting)
         if event not in found[:1]:
             return False
@@ -316,11 +297,11 @@ class DerivedFacts:
         job = self._state.jobs.get(event.job_id) if isinstance(event, _INSTANT_ENDS) else None
         if job is None or not isinstance(event, _INSTANT_ENDS):
             return False
-        code = 0 if isinstance(event, JobFinished) else getattr(event, "exit_code", None)
+        code = 0 if isinstance(event, facts.JobFinished) else getattr(event, "exit_code", None)
         return self._reactor.end_of(job, event.at_us, code, event.ended_us) == event
 
 
-def _says_all(started: SchedulerStarted) -> bool:
+def _says_all(started: facts.SchedulerStarted) -> bool:
     """Say whether all that follows from the facts of a term is in its log.
 
     That of a simulation always was.
@@ -330,19 +311,19 @@ def _says_all(started: SchedulerStarted) -> bool:
 
 def _was_compared(event: Event) -> bool:
     """Say whether a derived fact was one also to an older Shunter."""
-    if isinstance(event, JobCancelled):
+    if isinstance(event, facts.JobCancelled):
         return event.cause == DEPENDENCY
-    return isinstance(event, JobRejected | AllocationChanged)
+    return isinstance(event, facts.JobRejected | facts.AllocationChanged)
 
 
-def _is_start(event: Event, starting: AttemptStarted) -> bool:
-    if not isinstance(event, AttemptStarted):
+def _is_start(event: Event, starting: facts.AttemptStarted) -> bool:
+    if not isinstance(event, facts.AttemptStarted):
         return False
     return (event.at_us, event.job_id) == (starting.at_us, starting.job_id)
 
 
-def _is_hold(before: Event | None, event: AllocationChanged) -> bool:
-    if not isinstance(before, JobHeld):
+def _is_hold(before: Event | None, event: facts.AllocationChanged) -> bool:
+    if not isinstance(before, facts.JobHeld):
         return False
     return (before.at_us, before.job_id) == (event.at_us, event.job_id)
 
@@ -350,8 +331,10 @@ def _is_hold(before: Event | None, event: AllocationChanged) -> bool:
 TOLERANCE = 1e-6
 MISSING = "something was due before, and is missing"
 
-_NO_INPUTS = frozenset((ClockStepped, EventsLost, SegmentSealed, SchedulerStopped))
-_SETTING = frozenset((NodeAdded, NodeRemoved, QuotaChanged))
+_NO_INPUTS = frozenset(
+    (facts.ClockStepped, facts.EventsLost, facts.SegmentSealed, facts.SchedulerStopped)
+)
+_SETTING = frozenset((facts.NodeAdded, facts.NodeRemoved, facts.QuotaChanged))
 
 
 class Verifier:
@@ -371,7 +354,7 @@ class Verifier:
         self._derived: DerivedFacts | None = None
         self._before: Event | None = None
         self._targets_us = -1
-        self._aside: PolicySetAside | None = None
+        self._aside: facts.PolicySetAside | None = None
         self._answer: tuple[Event, ...] = ()
         self._answer_seq: int | None = None
 
@@ -407,13 +390,13 @@ class Verifier:
             events: those of a frame that is to be gone through next, or of the one after it.
         """
         for event in events:
-            if isinstance(event, PolicySetAside):
+            if isinstance(event, facts.PolicySetAside):
                 self._aside = event
 
     def _compare(self, event: Event) -> Divergence | None:
         """Return how an event differs from what must happen here, if it does."""
         kind = type(event)
-        if kind is SchedulerStarted or kind is ConfigChanged:
+        if kind is facts.SchedulerStarted or kind is facts.ConfigChanged:
             self._begin(event)
             return None
         derived = self._following()
@@ -430,7 +413,7 @@ class Verifier:
         missed = derived.missed_before(event.at_us)
         if missed is not None:
             return self._diverged(event, missed, MISSING)
-        if kind is RoundPlanned or kind in SOLVED:
+        if kind is facts.RoundPlanned or kind in SOLVED:
             missed = derived.missed_by_round(event.at_us)
             if missed is not None:
                 return self._diverged(event, missed, MISSING)
@@ -449,7 +432,7 @@ class Verifier:
             untimed = derived.untimed(event)
             why = "nothing of the kind follows here" if untimed is None else MISSING
             return self._diverged(event, untimed, why)
-        if isinstance(event, PolicySetAside):
+        if isinstance(event, facts.PolicySetAside):
             self._active()[0].asked.set_aside(event.cause)
             self._aside = None
             return None
@@ -470,7 +453,7 @@ class Verifier:
                 return self._missed(event, due_us)
         if type(event) in _SETTING:
             watch.changed()
-        elif isinstance(event, TimeLimitReached) or only_counts(event):
+        elif isinstance(event, facts.TimeLimitReached) or only_counts(event):
             watch.ran_out(event.at_us)
         else:
             watch.heard(event.at_us)
@@ -486,12 +469,16 @@ class Verifier:
         follows = self._targets_us == at_us
         if not follows:
             self.decisions += 1
-            trigger = event.trigger if isinstance(event, RoundPlanned) else Trigger.round
+            trigger = (
+                event.trigger if isinstance(event, facts.RoundPlanned) else facts.Trigger.round
+            )
             if not watch.is_due(at_us, trigger):
                 self._answer, self._answer_seq = (), self.state.seq + 1
                 return self._diverged(event, None, "no round is due here")
         if not follows:
-            fault = event.fault if isinstance(event, RoundPlanned) and not self._resolve else ""
+            fault = (
+                event.fault if isinstance(event, facts.RoundPlanned) and not self._resolve else ""
+            )
             term.mend(at_us, fault)
         targets = None if follows else self._prepare(term, at_us)
         if isinstance(event, SOLVED):
@@ -502,7 +489,9 @@ class Verifier:
             return self._diverged(
                 event, targets, f"{_what(targets)} are due, and were not recorded"
             )
-        assert isinstance(event, RoundPlanned), "only rounds and what is solved for are asked for"
+        assert isinstance(event, facts.RoundPlanned), (
+            "only rounds and what is solved for are asked for"
+        )
         expected_next = self._following().expected
         decisions = term.planner.decisions(at_us, watch.trigger(event.trigger))
         self._answer, self._answer_seq = tuple(decisions), self.state.seq + 1
@@ -527,9 +516,9 @@ class Verifier:
                 return self._diverged(event, None, f"no {_what(event)} are due here")
             if not _is_same(event, solved):
                 return self._diverged(event, solved, f"other {_what(event)} were recorded")
-        return self._compare_speed(event) if isinstance(event, SizesSet) else None
+        return self._compare_speed(event) if isinstance(event, facts.SizesSet) else None
 
-    def _compare_speed(self, event: SizesSet) -> Divergence | None:
+    def _compare_speed(self, event: facts.SizesSet) -> Divergence | None:
         """Return how the speed of sizes differs from theirs, which needs no solver."""
         term, _ = self._active()
         policy, memory, is_asked = term.policy, term.memory, not term.asked.aside
@@ -574,11 +563,11 @@ class Verifier:
 
     def _begin(self, event: Event) -> None:
         """Start the policy that decides from here on; an unclosed term is over."""
-        if isinstance(event, SchedulerStarted):
+        if isinstance(event, facts.SchedulerStarted):
             started = event
             self.terms += 1
         else:
-            assert isinstance(event, ConfigChanged), "a term begins with a start or a change"
+            assert isinstance(event, facts.ConfigChanged), "a term begins with a start or a change"
             started = after_change(self._active()[0].started, event)
         self._targets_us = -1
         aside = "" if self._aside is None or self._aside.told > self.state.seq else "set aside"
@@ -605,16 +594,16 @@ class Verifier:
         term, watch = self._active()
         self.decisions += 1
         term.stand_before(due_us)
-        decisions = term.planner.decisions(due_us, watch.trigger(Trigger.wake))
+        decisions = term.planner.decisions(due_us, watch.trigger(facts.Trigger.wake))
         self._answer, self._answer_seq = tuple(decisions), None
         return self._diverged(recorded, decisions[0], f"a round was due at {clock(due_us)}")
 
     def _diverged(self, recorded: Event, replayed: Event | None, why: str) -> Divergence:
         term, _ = self._active()
         number = self.state.round_number
-        if isinstance(replayed, RoundPlanned):
+        if isinstance(replayed, facts.RoundPlanned):
             number = replayed.number
-        elif isinstance(recorded, RoundPlanned):
+        elif isinstance(recorded, facts.RoundPlanned):
             number = recorded.number
         return Divergence(
             self.decisions,
@@ -635,7 +624,7 @@ class Verifier:
 
 
 def _what(solved: SolvedFact) -> str:
-    return "target shares" if isinstance(solved, TargetsSet) else "sizes"
+    return "target shares" if isinstance(solved, facts.TargetsSet) else "sizes"
 
 
 def _is_same(recorded: SolvedFact, solved: SolvedFact) -> bool:
@@ -643,17 +632,17 @@ def _is_same(recorded: SolvedFact, solved: SolvedFact) -> bool:
 
     Of sizes that are equally fast together, each build of a solver may find others.
     """
-    if isinstance(recorded, SizesSet) and isinstance(solved, SizesSet):
+    if isinstance(recorded, facts.SizesSet) and isinstance(solved, facts.SizesSet):
         return (
             abs(recorded.speed - solved.speed) <= TOLERANCE
             and abs(recorded.bound - solved.bound) <= TOLERANCE
         )
-    if isinstance(recorded, SizesSet) or isinstance(solved, SizesSet):
+    if isinstance(recorded, facts.SizesSet) or isinstance(solved, facts.SizesSet):
         return False
     return same_targets(recorded.targets, solved.targets)
 
 
-def same_targets(recorded: Sequence[Target], solved: Sequence[Target]) -> bool:
+def same_targets(recorded: Sequence[facts.Target], solved: Sequence[facts.Target]) -> bool:
     """Say whether two solutions are the same but for the last digits."""
     return len(recorded) == len(solved) and all(
         (one.jobs, one.gpu_type) == (other.jobs, other.gpu_type)
@@ -789,7 +778,7 @@ async def _recorded_answer(reader: LogReader, seq: int | None) -> tuple[Event, .
     async for event in reader.events(seq - 1):
         if found and (event.at_us != found[0].at_us or not is_part(event)):
             break
-        if not found and not isinstance(event, RoundPlanned):
+        if not found and not isinstance(event, facts.RoundPlanned):
             break
         found.append(event)
     return tuple(found)

@@ -17,36 +17,17 @@ from shunter.events import (
     SHRINKS,
     STARTS_SMALLER,
     Allocation,
-    AllocationChanged,
     Because,
-    CheckpointDiscarded,
     ClassWait,
     Demand,
     Event,
-    GangApproved,
-    GangProposed,
-    GangRejected,
-    JobCancelled,
-    JobRejected,
-    JobReshaped,
     JobSpec,
     NodeName,
-    PlanRejected,
-    PolicySetAside,
     Reason,
-    ReservationSet,
     Resources,
-    RoundPlanned,
-    SensitivityCorrected,
     Share,
     Sharing,
-    SizesSet,
-    TargetsSet,
-    ToleranceLearnt,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-    WaitReasonChanged,
+    facts,
 )
 
 SECOND_US = 1_000_000
@@ -331,7 +312,7 @@ def _unavailable(server: Server) -> list[str]:
     return parts
 
 
-def discarded_in_words(event: CheckpointDiscarded) -> str:
+def discarded_in_words(event: facts.CheckpointDiscarded) -> str:
     """Return what a job goes on without, and why."""
     step = "" if event.step is None else f" of step {event.step}"
     nodes = ", ".join(event.nodes)
@@ -346,7 +327,7 @@ def fact_in_words(event: Event | None, score: str = "") -> str:
     """Return a decision in one line; `score` is what its scores say."""
     if event is None:
         return "no such decision"
-    if score and isinstance(event, AllocationChanged):
+    if score and isinstance(event, facts.AllocationChanged):
         return _allocated(event, score)
     words = _WORDS.get(type(event))
     return words(event) if words else f"{type(event).__name__} at {clock(event.at_us)}"
@@ -374,7 +355,7 @@ def _ranges(mask: int) -> str:
     return ",".join(parts)
 
 
-def _allocated(event: AllocationChanged, score: str = "") -> str:
+def _allocated(event: facts.AllocationChanged, score: str = "") -> str:
     where = event.allocation
     what = f"place {event.job_id} -> {allocation_in_words(where)}"
     if not where.shares:
@@ -383,7 +364,7 @@ def _allocated(event: AllocationChanged, score: str = "") -> str:
     return f"{what}: {words}" if score else f"{what}, because {words}"
 
 
-def _reshaped(event: JobReshaped) -> str:
+def _reshaped(event: facts.JobReshaped) -> str:
     if event.allocation.sharing is Sharing.sliced:
         where = allocation_in_words(event.allocation)
         return (
@@ -394,7 +375,7 @@ def _reshaped(event: JobReshaped) -> str:
     return f"give {event.job_id} {amounts}, because {because_in_words(event.because)}"
 
 
-def _tried(event: TrialStarted) -> str:
+def _tried(event: facts.TrialStarted) -> str:
     beside = f" beside {', '.join(event.partners)}" if event.partners else ""
     return f"try to {event.trial} {event.job_id}{beside}, from {_number(event.baseline)} in all"
 
@@ -404,19 +385,19 @@ def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else repr(value)
 
 
-def _judged(event: TrialKept | TrialReverted) -> str:
-    what = "keep" if isinstance(event, TrialKept) else "undo"
+def _judged(event: facts.TrialKept | facts.TrialReverted) -> str:
+    what = "keep" if isinstance(event, facts.TrialKept) else "undo"
     measured = _number(event.measured)
     return f"{what} what was tried of {event.job_id}: {event.reason} ({measured} in all)"
 
 
-def _sized(event: SizesSet) -> str:
+def _sized(event: facts.SizesSet) -> str:
     jobs = counted(len(event.sizes), "job")
     what = f"size {jobs}: {event.speed:.4g} of at most {event.bound:.4g} in speed"
     return what if event.status == "ok" else f"{what} ({event.status})"
 
 
-def _planned(event: RoundPlanned) -> str:
+def _planned(event: facts.RoundPlanned) -> str:
     waits = "; ".join(_class_wait(entry) for entry in event.waits)
     return f"round {event.number} at {clock(event.at_us)} by {event.trigger}" + (
         f", waits: {waits}" if waits else ""
@@ -430,53 +411,55 @@ def _class_wait(entry: ClassWait) -> str:
     return f"{demand}: {entry.wait.reason} (free {entry.wait.free})"
 
 
-def _reserved(event: ReservationSet) -> str:
+def _reserved(event: facts.ReservationSet) -> str:
     if event.start_us is None:
         return f"withdraw the promise to {event.job_id}"
     return f"promise {gpus_in_words(event.gpus)} to {event.job_id} from {clock(event.start_us)}"
 
 
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
-    AllocationChanged: _allocated,
-    JobReshaped: _reshaped,
-    TrialStarted: _tried,
-    TrialKept: _judged,
-    TrialReverted: _judged,
-    RoundPlanned: _planned,
-    ReservationSet: _reserved,
-    GangProposed: lambda event: (
+    facts.AllocationChanged: _allocated,
+    facts.JobReshaped: _reshaped,
+    facts.TrialStarted: _tried,
+    facts.TrialKept: _judged,
+    facts.TrialReverted: _judged,
+    facts.RoundPlanned: _planned,
+    facts.ReservationSet: _reserved,
+    facts.GangProposed: lambda event: (
         f"propose {counted(len(event.candidates), 'place')} for {event.job_id}, seen at "
         f"e{event.version}"
     ),
-    GangApproved: lambda event: f"approve place {event.choice + 1} proposed for {event.job_id}",
-    GangRejected: lambda event: (
+    facts.GangApproved: lambda event: (
+        f"approve place {event.choice + 1} proposed for {event.job_id}"
+    ),
+    facts.GangRejected: lambda event: (
         f"reject what was proposed for {event.job_id}: {event.reason} ({event.detail})"
     ),
-    PlanRejected: lambda event: (
+    facts.PlanRejected: lambda event: (
         f"refuse {event.rule} for {event.job_id}: {event.reason} ({event.detail})"
     ),
-    PolicySetAside: lambda event: f"set the policy {event.policy} aside: {event.cause}",
-    WaitReasonChanged: lambda event: f"{event.job_id} waits: {event.wait.reason}",
-    TargetsSet: lambda event: f"set {len(event.targets)} target shares",
-    SizesSet: _sized,
-    SensitivityCorrected: lambda event: (
+    facts.PolicySetAside: lambda event: f"set the policy {event.policy} aside: {event.cause}",
+    facts.WaitReasonChanged: lambda event: f"{event.job_id} waits: {event.wait.reason}",
+    facts.TargetsSet: lambda event: f"set {len(event.targets)} target shares",
+    facts.SizesSet: _sized,
+    facts.SensitivityCorrected: lambda event: (
         f"correct the table: {event.model} at {counted(event.cpus_milli / 1000, 'CPU')} and "
         f"{event.memory_mb} MB for each GPU is {event.measured:.3g} times as fast as with its "
         f"proportional share, not {event.expected:.3g}"
     ),
-    ToleranceLearnt: lambda event: (
+    facts.ToleranceLearnt: lambda event: (
         f"learn of {event.model}: {split_in_words(event.split)} of {event.gpu_type} within one "
         f"{event.level} take {event.batch_us / 1e3:.4g} ms for a mini-batch"
     ),
-    JobRejected: lambda event: f"reject {event.job_id}: {event.reason} ({event.detail})",
-    JobCancelled: lambda event: f"cancel {event.job_id}: {event.cause}",
+    facts.JobRejected: lambda event: f"reject {event.job_id}: {event.reason} ({event.detail})",
+    facts.JobCancelled: lambda event: f"cancel {event.job_id}: {event.cause}",
 }
 
 
 # Why a job can never run here. The recorded numbers count GPUs; where something else is short,
 # words made from them would be wrong, so they are made from the request and the servers.
 
-Rejection = JobRejected | Refusal
+Rejection = facts.JobRejected | Refusal
 """What is recorded of a rejection, or was found of a job that was only tried."""
 
 

@@ -46,14 +46,12 @@ from shunter.errors import BackendError, ConflictError, NotFoundError, RefusedEr
 from shunter.events import (
     Allocation,
     JobId,
-    JobRejected,
     JobSpec,
-    JobSubmitted,
     NodeName,
-    Outcome,
     Share,
     SuspendMode,
     UserName,
+    facts,
     key_of,
     number_of,
 )
@@ -144,7 +142,7 @@ class Commands:
             return None
         return self._past.job_of(key_of(UserName(by.user), request.key))
 
-    def refuse_other(self, first: JobSubmitted, request: Submission, by: Caller) -> None:
+    def refuse_other(self, first: facts.JobSubmitted, request: Submission, by: Caller) -> None:
         """Refuse a submission under a key that was used for another one.
 
         Raises:
@@ -203,9 +201,9 @@ class Commands:
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
         """Raise RefusedError if a job was rejected: servers were others meanwhile."""
         events = receipt.events if receipt is not None else ()
-        told = [event for event in events if isinstance(event, JobRejected)]
-        specs = [event.spec for event in events if isinstance(event, JobSubmitted)]
-        if not told and (specs or self._past.outcome(job_id) is not Outcome.rejected):
+        told = [event for event in events if isinstance(event, facts.JobRejected)]
+        specs = [event.spec for event in events if isinstance(event, facts.JobSubmitted)]
+        if not told and (specs or self._past.outcome(job_id) is not facts.Outcome.rejected):
             return
         why = "see its events"
         if told:

@@ -15,14 +15,7 @@ from shunter.core.ranking import RankedPolicy
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.policy import PolicyProxy
-from shunter.events import (
-    NO_SUCH_JOB,
-    NodeName,
-    PlanRejected,
-    PolicySetAside,
-    RoundPlanned,
-    TrainingStarted,
-)
+from shunter.events import NO_SUCH_JOB, NodeName, facts
 from shunter.events.log import LogWriter
 
 TellOperator = Callable[[str], None]
@@ -65,15 +58,19 @@ async def tell_faults(feed: Feed, core: Scheduler, asked: PolicyProxy, tell: Tel
     if last:
         tell(_in_words(asked, last))
     async for _, event in feed.follow(feed.committed):
-        if isinstance(event, RoundPlanned) and event.fault != last:
+        if isinstance(event, facts.RoundPlanned) and event.fault != last:
             last = event.fault
             tell(_in_words(asked, last) if last else f"policy {name} works again")
-        elif isinstance(event, PolicySetAside):
+        elif isinstance(event, facts.PolicySetAside):
             tell(
                 f"policy {name} is set aside, jobs run on and none starts until this daemon is "
                 f"started anew: {event.cause}"
             )
-        elif isinstance(event, PlanRejected) and event.detail == NO_SUCH_JOB and not names_nobody:
+        elif (
+            isinstance(event, facts.PlanRejected)
+            and event.detail == NO_SUCH_JOB
+            and not names_nobody
+        ):
             names_nobody = True
             tell(
                 f"policy {name} plans for jobs that do not exist, the first of them "
@@ -113,7 +110,7 @@ async def tell_slow_starts(feed: Feed, core: Scheduler, tell: TellOperator) -> N
     turn_us, key = turn_of(core.policy, core.rules)
     most_us = turn_us
     async for _, event in feed.follow(feed.committed):
-        if not turn_us or not isinstance(event, TrainingStarted):
+        if not turn_us or not isinstance(event, facts.TrainingStarted):
             continue
         job = core.state.jobs.get(event.job_id)
         if job is None or job.attempt != event.attempt or job.since_us is None:

@@ -36,15 +36,7 @@ from shunter.core import (
 )
 from shunter.core.planning import NoMemory, OnFault
 from shunter.errors import PlanError
-from shunter.events import (
-    Event,
-    JobId,
-    JobSubmitted,
-    PolicySetAside,
-    SchedulerStarted,
-    SolvedFact,
-    encode_payload,
-)
+from shunter.events import Event, JobId, SolvedFact, encode_payload, facts
 from shunter.policy_process import (
     HEADER,
     REPLY,
@@ -230,7 +222,7 @@ class PolicyProxy:
     is_lost = False
 
     def __init__(
-        self, policy: AnyPolicy, started: SchedulerStarted, state: bytes, limit_us: int
+        self, policy: AnyPolicy, started: facts.SchedulerStarted, state: bytes, limit_us: int
     ) -> None:
         """Take the policy that decides from a start on, and the state before it, encoded."""
         self.name, self.version, self.oracle = policy.name, policy.version, policy.oracle
@@ -306,7 +298,7 @@ class PolicyProxy:
         return self._order
 
     async def dry_run(
-        self, submitted: JobSubmitted, state: State, now_us: int, limit_s: float
+        self, submitted: facts.JobSubmitted, state: State, now_us: int, limit_s: float
     ) -> DryRan | None:
         """Return what the next plan would do with a job.
 
@@ -471,5 +463,5 @@ class PolicyProxy:
         self._stop_for(core, self._lost)
         self.aside = self._lost
         core.view.open()
-        core.emit(PolicySetAside(now_us, self.name, self.aside, self._told))
+        core.emit(facts.PolicySetAside(now_us, self.name, self.aside, self._told))
         core.view.close()

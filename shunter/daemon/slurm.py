@@ -37,15 +37,7 @@ from shunter.core import Command, DrainNode, Health, RestoreNode, State
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import Place
 from shunter.errors import ConfigError, SlurmUnknownError, UnreachableError, extra_hint
-from shunter.events import (
-    ConfigurationSet,
-    JobId,
-    JobSpec,
-    NodeDrained,
-    NodeName,
-    NodeRemoved,
-    NodeRestored,
-)
+from shunter.events import ConfigurationSet, JobId, JobSpec, NodeName, facts
 from shunter.events.log import LogWriter, read_log
 
 CRYPTOGRAPHY_LEAST = 46
@@ -183,7 +175,9 @@ def _server(name: NodeName, where: ConfigurationSet) -> SlurmServer:
 
 BY: Final = "slurm: "
 NODES_EVERY_S: Final = 0.5
-_KINDS: Final = frozenset({NodeDrained.__name__, NodeRestored.__name__, NodeRemoved.__name__})
+_KINDS: Final = frozenset(
+    {facts.NodeDrained.__name__, facts.NodeRestored.__name__, facts.NodeRemoved.__name__}
+)
 GiveCommand = Callable[[Callable[[int], Command]], Awaitable[object]]
 
 
@@ -294,9 +288,9 @@ async def _follow_drains(
 async def _note(feed: Feed, after: int, by: dict[NodeName, str]) -> None:
     """Keep up to date who drained which node."""
     async for _, event in feed.follow(after):
-        if isinstance(event, NodeDrained):
+        if isinstance(event, facts.NodeDrained):
             by[event.node] = event.by
-        elif isinstance(event, NodeRestored | NodeRemoved):
+        elif isinstance(event, facts.NodeRestored | facts.NodeRemoved):
             by.pop(event.node, None)
 
 
@@ -309,7 +303,7 @@ async def _drained_by(log: LogWriter, seq: int, state: State) -> dict[NodeName, 
     async with read_log(log) as reader:
         async for frame in reader.frames_before(seq):
             for _, event in reversed(frame.of_kinds(_KINDS)):
-                if isinstance(event, NodeDrained) and event.node in wanted:
+                if isinstance(event, facts.NodeDrained) and event.node in wanted:
                     by.setdefault(event.node, event.by)
             if by.keys() >= wanted:
                 break

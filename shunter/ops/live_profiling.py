@@ -29,18 +29,7 @@ from shunter.config import LoadedConfig
 from shunter.core import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
 from shunter.errors import BackendError, ConfigError, UsageError, extra_hint, first_error
-from shunter.events import (
-    Allocation,
-    AttemptLost,
-    AttemptStarted,
-    ConfigurationSet,
-    JobId,
-    JobSpec,
-    LaunchFailed,
-    NodeName,
-    ProfileSampled,
-    Share,
-)
+from shunter.events import Allocation, ConfigurationSet, JobId, JobSpec, NodeName, Share, facts
 from shunter.ops.profiling import JobFile, Point
 from shunter.workloads import Profile
 
@@ -105,7 +94,7 @@ class BatchRate:
 
 _MILLI = 1000
 _LOOK_US, _END_S, _NOTICE_S = 1_000_000, 30.0, 5.0
-_OVER = (AttemptExited, AttemptLost, LaunchFailed)
+_OVER = (AttemptExited, facts.AttemptLost, facts.LaunchFailed)
 _OUTPUT_LINES: Final = 5
 _OUTPUT_BYTES: Final = 4000
 CHECKED_PERCENTS: Final = (50, 20)
@@ -262,10 +251,10 @@ class LiveMachine:
         give_up_s = clock.monotonic_s() + measuring.give_up / 1e6
         while not rate.is_measured:
             seen = await news.next()
-            if isinstance(seen, AttemptExited | AttemptLost):
+            if isinstance(seen, AttemptExited | facts.AttemptLost):
                 why = f"{_ending(seen)}; {await self._output(backend)}"
                 raise BackendError(f"the job ended before its rate was measured: {why}")
-            if isinstance(seen, ProfileSampled):
+            if isinstance(seen, facts.ProfileSampled):
                 rate.take(seen.at_us / 1e6, seen.step, seen.batch_s)
                 if rate.is_new:
                     give_up_s = clock.monotonic_s() + measuring.give_up / 1e6
@@ -366,8 +355,8 @@ class _News:
         Raises:
             BackendError: they cannot be started.
         """
-        while not isinstance(seen := await self.next(), AttemptStarted):
-            if isinstance(seen, LaunchFailed):
+        while not isinstance(seen := await self.next(), facts.AttemptStarted):
+            if isinstance(seen, facts.LaunchFailed):
                 raise BackendError(f"the job cannot be started: {seen.cause}")
 
     async def over(self) -> None:
@@ -376,8 +365,8 @@ class _News:
             await self.next()
 
 
-def _ending(seen: AttemptExited | AttemptLost) -> str:
-    if isinstance(seen, AttemptLost):
+def _ending(seen: AttemptExited | facts.AttemptLost) -> str:
+    if isinstance(seen, facts.AttemptLost):
         return f"it was lost: {seen.cause}"
     code = seen.exit_code
     return "nobody saw its exit code" if code is None else f"exit code {code}"

@@ -31,15 +31,7 @@ from shunter.core.fold import apply
 from shunter.core.planning import OnFault, RoundRules
 from shunter.core.ranking import Ranking
 from shunter.errors import ShunterError
-from shunter.events import (
-    Event,
-    JobSubmitted,
-    SchedulerStarted,
-    Trigger,
-    decode_payload,
-    decode_record,
-    encode_record,
-)
+from shunter.events import Event, decode_payload, decode_record, encode_record, facts
 from shunter.policy_process.messages import (
     Begin,
     Decide,
@@ -135,7 +127,7 @@ def dry_run(
         request: the job.
     """
     submitted = decode_payload(request.submitted)[0]
-    assert isinstance(submitted, JobSubmitted), "a dry run is of a submission"
+    assert isinstance(submitted, facts.JobSubmitted), "a dry run is of a submission"
     tell([submitted])
     rules, at_us = term.rules, max(request.now_us, state.now_us)
     if rules.round_us:
@@ -144,7 +136,11 @@ def dry_run(
     targets = term.planner.targets(at_us)
     if targets is not None:
         tell([targets])
-    tell(term.planner.decisions(at_us, Trigger.round if rules.round_us else Trigger.event))
+    tell(
+        term.planner.decisions(
+            at_us, facts.Trigger.round if rules.round_us else facts.Trigger.event
+        )
+    )
     job = state.jobs[submitted.job_id]
     if job.allocation.shares:
         where = allocation_in_words(job.allocation)
@@ -158,7 +154,7 @@ def dry_run(
 class PolicyWorker:
     """A policy with its memory on a state that follows the daemon's."""
 
-    def __init__(self, started: SchedulerStarted, state: bytes) -> None:
+    def __init__(self, started: facts.SchedulerStarted, state: bytes) -> None:
         self._state: State = decode_record(State, state)
         self._term = Term(started, _isolated, self._state)
 
@@ -217,7 +213,7 @@ def answer(
     """Return the reply to a request."""
     if isinstance(request, Begin):
         started = decode_payload(request.started)[0]
-        assert isinstance(started, SchedulerStarted), "a policy begins with a start"
+        assert isinstance(started, facts.SchedulerStarted), "a policy begins with a start"
         thinking = PolicyWorker(started, request.state)
         return thinking, thinking.standing()
     assert thinking is not None, "the first request is to begin"
@@ -263,7 +259,7 @@ def answer_all(connection: socket.socket, parent: int) -> None:
             return
 
 
-def _isolated(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
+def _isolated(started: facts.SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     """Return the policy of a start, whose faults never end this process."""
     runtime = recorded_runtime(started.config)
     return runtime.policy, replace(runtime.rules, on_fault=OnFault.isolate)

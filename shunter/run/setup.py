@@ -23,16 +23,7 @@ from shunter.core import AcceptedTypes, Backend
 from shunter.core.speeds import JobKind, SensitivityTable, ThroughputTable, has_learnt_floor
 from shunter.counting import counted
 from shunter.errors import ConfigError, TraceError
-from shunter.events import (
-    Event,
-    JobId,
-    JobSpec,
-    NodeAdded,
-    QueueName,
-    QuotaChanged,
-    Resources,
-    SchedulerStarted,
-)
+from shunter.events import Event, JobId, JobSpec, QueueName, Resources, facts
 from shunter.run.worlds import WorldParts, simulated_world
 from shunter.workloads import (
     Choices,
@@ -59,7 +50,7 @@ class Setup:
     def opening(self, term: int) -> list[Event]:
         """Return the facts that open a run: who decides, the queues, the servers."""
         config = self.loaded.config
-        started = SchedulerStarted(
+        started = facts.SchedulerStarted(
             at_us=0,
             term=term,
             version=__version__,
@@ -76,10 +67,10 @@ class Setup:
             simulated=True,
         )
         queues = (
-            QuotaChanged(0, QueueName(name), queue.quota_gpus, queue.weight, queue.users)
+            facts.QuotaChanged(0, QueueName(name), queue.quota_gpus, queue.weight, queue.users)
             for name, queue in sorted(config.queues.items())
         )
-        nodes = (NodeAdded(0, name, where) for name, where in config.cluster.servers())
+        nodes = (facts.NodeAdded(0, name, where) for name, where in config.cluster.servers())
         return [started, *queues, *nodes]
 
     @property

@@ -32,48 +32,14 @@ from shunter.core import (
     merged,
 )
 from shunter.core.fold import RULES
-from shunter.events import (
-    HELD,
-    JOB_ENDS,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptSetAside,
-    CheckpointDiscarded,
-    ConfigChanged,
-    Event,
-    FactClass,
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobHeld,
-    JobId,
-    JobPriorityChanged,
-    JobRejected,
-    JobReleased,
-    JobResized,
-    JobStopped,
-    JobSubmitted,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    Outcome,
-    QuotaChanged,
-    class_of,
-)
+from shunter.events import HELD, JOB_ENDS, Event, FactClass, JobId, class_of, facts
 from shunter.events.log import LogReader
 from shunter.gc_control import collector_off
 from shunter.run import WorldParts
 
 _NOT_REPLAYED = (
-    *(NodeAdded, NodeRemoved, QuotaChanged, ConfigChanged),
-    *(GpuQuarantined, GpuRestored, AttemptSetAside),
+    *(facts.NodeAdded, facts.NodeRemoved, facts.QuotaChanged, facts.ConfigChanged),
+    *(facts.GpuQuarantined, facts.GpuRestored, facts.AttemptSetAside),
 )
 
 
@@ -93,11 +59,11 @@ class Future:
     is_simulated: bool
     is_exact: bool = True
     ledger: JobLedger = field(default_factory=JobLedger)
-    submissions: list[JobSubmitted] = field(default_factory=list)
+    submissions: list[facts.JobSubmitted] = field(default_factory=list)
     work: dict[JobId, TotalWork] = field(default_factory=dict)
     inputs: list[Input] = field(default_factory=list)
     node_changes: list[NodeChange] = field(default_factory=list)
-    outcomes: dict[JobId, Outcome] = field(default_factory=dict)
+    outcomes: dict[JobId, facts.Outcome] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     ended: dict[JobId, Worked] = field(default_factory=dict)
 
@@ -117,7 +83,7 @@ class Future:
             ended=dict(self.ended),
         )
 
-    def ended_before(self, state: State) -> dict[JobId, Outcome]:
+    def ended_before(self, state: State) -> dict[JobId, facts.Outcome]:
         """Return how jobs had ended by a state at the moment, as far as later ones ask."""
         later = {each.job_id for each in self.submissions}
         return {
@@ -129,25 +95,25 @@ class Future:
     def take(self, event: Event) -> None:
         """Note an event that is about to be folded."""
         kind = type(event)
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, facts.JobSubmitted):
             self._submitted(event)
-        elif isinstance(event, JobCancelRequested):
+        elif isinstance(event, facts.JobCancelRequested):
             self._cancelled(event)
-        elif isinstance(event, (JobHeld, JobReleased)):
+        elif isinstance(event, (facts.JobHeld, facts.JobReleased)):
             if class_of(event) is FactClass.commanded:
-                holds = isinstance(event, JobHeld)
+                holds = isinstance(event, facts.JobHeld)
                 make = HoldJob if holds else ReleaseJob
                 self.inputs.append(make(event.at_us, event.job_id, event.by))
-        elif isinstance(event, AttemptEnded):
+        elif isinstance(event, facts.AttemptEnded):
             self.note_failure(event.job_id, event.exit_code)
-        elif isinstance(event, AllocationChanged):
+        elif isinstance(event, facts.AllocationChanged):
             if event.because == HELD:
                 self._was_suspended(event.at_us, event.job_id)
-        elif isinstance(event, JobStopped):
+        elif isinstance(event, facts.JobStopped):
             self._was_suspended(event.at_us, event.job_id)
         elif (order := _order_of(event)) is not None:
             self.inputs.append(order)
-        elif isinstance(event, (NodeLost, NodeReachable)):
+        elif isinstance(event, (facts.NodeLost, facts.NodeReachable)):
             self._node_changed(event)
         elif kind in _NOT_REPLAYED:
             self.left_out[kind.__name__] = self.left_out.get(kind.__name__, 0) + 1
@@ -156,9 +122,12 @@ class Future:
         """Note how a job ended, right after that was folded."""
         job_id = job.job_id
         known = self.work.get(job_id)
-        if isinstance(event, (JobCancelled, JobRejected)) or job.outcome is Outcome.timeout:
+        if (
+            isinstance(event, (facts.JobCancelled, facts.JobRejected))
+            or job.outcome is facts.Outcome.timeout
+        ):
             return
-        has_failed = isinstance(event, JobFailed)
+        has_failed = isinstance(event, facts.JobFailed)
         exit_code = EXIT_CODES["failed"] if has_failed else 0
         self.ended[job_id] = worked_by(job, job.work_us)
         if known is not None:
@@ -172,14 +141,14 @@ class Future:
         if known is not None and exit_code == EXIT_CODES["failed"]:
             self.work[job_id] = TotalWork(known.total_us, exit_code)
 
-    def _submitted(self, event: JobSubmitted) -> None:
+    def _submitted(self, event: facts.JobSubmitted) -> None:
         self.submissions.append(event)
         if event.duration_us is not None:
             self.work[event.job_id] = TotalWork(event.duration_us)
         for job_id, outcome in event.ended:
             self.outcomes.setdefault(job_id, outcome)
 
-    def _cancelled(self, event: JobCancelRequested) -> None:
+    def _cancelled(self, event: facts.JobCancelRequested) -> None:
         """Note an order to end a job, unless it is how the world ends one."""
         job = self.state.jobs.get(event.job_id)
         if job is None:
@@ -198,25 +167,25 @@ class Future:
         if isinstance(last, HoldJob) and (last.at_us, last.job_id) == (at_us, job_id):
             self.inputs[-1] = SuspendJob(at_us, job_id, last.by)
 
-    def _node_changed(self, event: NodeLost | NodeReachable) -> None:
-        is_loss = isinstance(event, NodeLost)
-        cause = event.cause if isinstance(event, NodeLost) else ""
+    def _node_changed(self, event: facts.NodeLost | facts.NodeReachable) -> None:
+        is_loss = isinstance(event, facts.NodeLost)
+        cause = event.cause if isinstance(event, facts.NodeLost) else ""
         self.node_changes.append(NodeChange(event.at_us, event.node, is_loss, cause))
 
 
 def _order_of(event: Event) -> Input | None:
     """Return the order or observation that a fact is the only trace of."""
-    if isinstance(event, JobPriorityChanged):
+    if isinstance(event, facts.JobPriorityChanged):
         return ChangePriority(event.at_us, event.job_id, event.priority, event.by, event.group)
-    if isinstance(event, JobResized) and class_of(event) is FactClass.commanded:
+    if isinstance(event, facts.JobResized) and class_of(event) is FactClass.commanded:
         return ResizeJob(event.at_us, event.job_id, event.gpus, event.by)
-    if isinstance(event, NodeDrained):
+    if isinstance(event, facts.NodeDrained):
         return DrainNode(event.at_us, event.node, event.by)
-    if isinstance(event, NodeRestored):
+    if isinstance(event, facts.NodeRestored):
         return RestoreNode(event.at_us, event.node, event.by)
-    if isinstance(event, CheckpointDiscarded) and class_of(event) is FactClass.commanded:
+    if isinstance(event, facts.CheckpointDiscarded) and class_of(event) is FactClass.commanded:
         return DiscardCheckpoint(event.at_us, event.job_id, event.by)
-    return event if isinstance(event, (NodeUnreachable, GpusTaken)) else None
+    return event if isinstance(event, (facts.NodeUnreachable, facts.GpusTaken)) else None
 
 
 async def read_future(
@@ -264,16 +233,29 @@ def _view_of(state: State) -> View:
 
 _TAKEN = frozenset(
     (
-        *(JobSubmitted, JobCancelRequested, JobHeld, JobReleased, AllocationChanged, JobStopped),
         *(
-            AttemptEnded,
-            JobPriorityChanged,
-            JobResized,
-            NodeDrained,
-            NodeRestored,
-            CheckpointDiscarded,
+            facts.JobSubmitted,
+            facts.JobCancelRequested,
+            facts.JobHeld,
+            facts.JobReleased,
+            facts.AllocationChanged,
+            facts.JobStopped,
         ),
-        *(NodeUnreachable, GpusTaken, NodeLost, NodeReachable, *_NOT_REPLAYED),
+        *(
+            facts.AttemptEnded,
+            facts.JobPriorityChanged,
+            facts.JobResized,
+            facts.NodeDrained,
+            facts.NodeRestored,
+            facts.CheckpointDiscarded,
+        ),
+        *(
+            facts.NodeUnreachable,
+            facts.GpusTaken,
+            facts.NodeLost,
+            facts.NodeReachable,
+            *_NOT_REPLAYED,
+        ),
     )
 )
 """The kinds of which there is anything to note before they are folded."""
@@ -366,7 +348,7 @@ def _staying(observed: Observed) -> frozenset[JobId]:
     return frozenset(
         job.job_id
         for job, each, took_us in told
-        if each.has_exited and job.outcome is Outcome.finished and took_us > least_us
+        if each.has_exited and job.outcome is facts.Outcome.finished and took_us > least_us
         if not any(other.told_us and not other.has_exited for other in job.seen)  # it can leave
     )
 

@@ -16,17 +16,7 @@ from shunter.ask.forks.remaining import ENOUGH
 from shunter.ask.words import clock, span, span_up
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events import (
-    JOB_ENDS,
-    AllocationChanged,
-    Event,
-    JobId,
-    JobSubmitted,
-    Outcome,
-    end_us_of,
-    is_preemption,
-    outcome_of,
-)
+from shunter.events import JOB_ENDS, Event, JobId, end_us_of, facts, is_preemption, outcome_of
 
 NORMAL_US = 60_000_000
 """A wait of a minute is normal anywhere; ours."""
@@ -88,7 +78,7 @@ class RecordedHarm:
         if self.kind is Harm.wait:
             return watch.without_us(self.since_us, self.until_us) <= self.bound_us
         if self.kind is Harm.deadline:
-            return watch.outcome is Outcome.finished and (watch.ended_us or 0) <= self.at_us
+            return watch.outcome is facts.Outcome.finished and (watch.ended_us or 0) <= self.at_us
         return not watch.lost_us and (watch.has_gpus or watch.outcome is not None)
 
     def is_lost(self, watch: "Watch", now_us: int) -> bool:
@@ -128,7 +118,7 @@ class Watch:
     without_since_us: int | None = None
     lost_us: list[int] = field(default_factory=list)
     has_gpus: bool = False
-    outcome: Outcome | None = None
+    outcome: facts.Outcome | None = None
     ended_us: int | None = None
 
     def begin(self, at_us: int, *, has_gpus: bool) -> None:
@@ -149,9 +139,9 @@ class Watch:
 
     def take(self, event: Event) -> None:
         """Take in an event of the job."""
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, facts.JobSubmitted):
             self.without_since_us = event.at_us
-        elif isinstance(event, AllocationChanged):
+        elif isinstance(event, facts.AllocationChanged):
             if bool(event.allocation.shares) != self.has_gpus:
                 self._changed(event.at_us)
                 if is_preemption(event):
@@ -191,7 +181,7 @@ class Watch:
 
 
 def _ends(watch: Watch) -> str:
-    is_done = watch.outcome is Outcome.finished
+    is_done = watch.outcome is facts.Outcome.finished
     return "it finishes" if is_done else f"it ends ({watch.outcome})"
 
 
@@ -207,14 +197,14 @@ def normal_wait(
         round_us: the time between two rounds, in microseconds; 0: there are none.
         upto_us: later ones do not count.
     """
-    submitted: dict[JobId, JobSubmitted] = {}
+    submitted: dict[JobId, facts.JobSubmitted] = {}
     found: dict[int | None, list[int]] = {}
     for event in events:
         if event.at_us > upto_us:
             break
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, facts.JobSubmitted):
             submitted[event.job_id] = event
-        elif isinstance(event, AllocationChanged) and event.allocation.shares:
+        elif isinstance(event, facts.AllocationChanged) and event.allocation.shares:
             first = submitted.pop(event.job_id, None)
             if first is not None and event.job_id != job_id:
                 for size in (first.spec.gpus, None):
@@ -247,7 +237,7 @@ def happened_to(
         UsageError: nothing of that happened.
     """
     submitted = own[0]
-    assert isinstance(submitted, JobSubmitted), "a job's events begin with its submission"
+    assert isinstance(submitted, facts.JobSubmitted), "a job's events begin with its submission"
     watch = Watch(submitted.job_id)
     watch.append(own)
     found = {
@@ -265,7 +255,7 @@ def happened_to(
 
 
 def _missed(
-    watch: Watch, submitted: JobSubmitted, upto_us: int, deadline_us: int | None
+    watch: Watch, submitted: facts.JobSubmitted, upto_us: int, deadline_us: int | None
 ) -> RecordedHarm | None:
     if deadline_us is None or deadline_us > upto_us:
         return None
@@ -295,7 +285,7 @@ def _waited(watch: Watch, upto_us: int, normal: Normal) -> RecordedHarm | None:
     )
 
 
-def _preempted(watch: Watch, submitted: JobSubmitted, upto_us: int) -> RecordedHarm | None:
+def _preempted(watch: Watch, submitted: facts.JobSubmitted, upto_us: int) -> RecordedHarm | None:
     """Return the last preemption, from the one before to when it had GPUs again."""
     if not watch.lost_us:
         return None

@@ -52,16 +52,7 @@ from shunter.core.ranking import (
 )
 from shunter.counting import counted
 from shunter.errors import ConfigError, UsageError
-from shunter.events import (
-    Allocation,
-    AllocationChanged,
-    Because,
-    JobId,
-    JobSubmitted,
-    Reason,
-    SolvedFact,
-    Target,
-)
+from shunter.events import Allocation, Because, JobId, Reason, SolvedFact, facts
 from shunter.events.log import LogReader
 from shunter.run import WorldParts, recorded_parts
 
@@ -125,7 +116,7 @@ class PlacedFirst:
         """Bring the policy's memory up to an instant."""
         self._policy.advance(memory, view)
 
-    def target(self, memory: Any, view: View) -> tuple[Target, ...] | SolvedFact | None:
+    def target(self, memory: Any, view: View) -> tuple[facts.Target, ...] | SolvedFact | None:
         """Return what the policy solves for, with the job first where it is."""
         with self._in_front(memory, view):
             return self._policy.target(memory, view)
@@ -492,7 +483,7 @@ _SCHEMA = 1
 FORKS_MOST = TRIED_MOST + 1
 """The forks with the job first, and one with nothing otherwise."""
 
-_KINDS = frozenset((JobSubmitted.__name__, AllocationChanged.__name__))
+_KINDS = frozenset((facts.JobSubmitted.__name__, facts.AllocationChanged.__name__))
 
 Report = Callable[[int, int], None]
 

@@ -14,16 +14,12 @@ from shunter.core import FoldResult, Job, RandomStream, State, remaining_us
 from shunter.events import (
     JOB_ENDS,
     Event,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
     JobId,
-    JobRejected,
     JobSpec,
-    JobSubmitted,
     Outcome as JobOutcome,
     UserName,
     end_us_of,
+    facts,
 )
 from shunter.events.log import LogReader
 
@@ -261,7 +257,7 @@ class History(Follower):
     """
 
     state: State
-    submissions: dict[JobId, tuple[int, JobSubmitted]] = field(default_factory=dict)
+    submissions: dict[JobId, tuple[int, facts.JobSubmitted]] = field(default_factory=dict)
     launches: dict[JobId, list[int]] = field(default_factory=dict)
     worked: list[tuple[int, JobId, Worked]] = field(default_factory=list)
     outcomes: dict[JobId, JobOutcome] = field(default_factory=dict)
@@ -273,12 +269,12 @@ class History(Follower):
         departed = result.departed
         for job in result.launched:
             self.launches.setdefault(job.job_id, []).append(event.at_us)
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, facts.JobSubmitted):
             self.submissions[event.job_id] = state.seq, event
         elif departed is not None and isinstance(event, JOB_ENDS):
             self._ended(event, departed)
 
-    def submitted_before(self, at_us: int) -> list[JobSubmitted]:
+    def submitted_before(self, at_us: int) -> list[facts.JobSubmitted]:
         """Return who had been submitted by an instant, in order."""
         return [event for _, event in self.submissions.values() if event.at_us <= at_us]
 
@@ -309,15 +305,20 @@ class History(Follower):
         slowed_us = self.slowed.by_us(job_id, at_us)
         return worked._replace(work_us=max(1, worked.work_us - slowed_us)) if slowed_us else worked
 
-    def _ended(self, event: JobFinished | JobFailed | JobCancelled | JobRejected, job: Job) -> None:
+    def _ended(
+        self,
+        event: facts.JobFinished | facts.JobFailed | facts.JobCancelled | facts.JobRejected,
+        job: Job,
+    ) -> None:
         self.ends[job.job_id] = end_us_of(event)
         if job.outcome is not None:
             self.outcomes[job.job_id] = job.outcome
-        if isinstance(event, JobRejected):
+        if isinstance(event, facts.JobRejected):
             self.submissions.pop(job.job_id, None)
         if job.work_us:
             is_whole = (
-                isinstance(event, JobFinished | JobFailed) and job.outcome is not JobOutcome.timeout
+                isinstance(event, facts.JobFinished | facts.JobFailed)
+                and job.outcome is not JobOutcome.timeout
             )
             work = worked_by(job, job.work_us, is_whole=is_whole)
             self.worked.append((event.at_us, job.job_id, work))

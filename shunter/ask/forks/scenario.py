@@ -51,17 +51,7 @@ from shunter.core import (
 )
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events import (
-    ConfigurationSet,
-    Event,
-    JobId,
-    MemoryPastJobs,
-    NodeAdded,
-    NodeName,
-    Outcome,
-    QuotaChanged,
-    SchedulerStarted,
-)
+from shunter.events import ConfigurationSet, Event, JobId, MemoryPastJobs, NodeName, facts
 from shunter.events.log import LogReader, read_log
 from shunter.gc_control import collector_off
 from shunter.run import Report, WorldParts, rebuild, recorded_parts, run_all, simulated_world
@@ -75,7 +65,7 @@ NOT_IN_LOG = {
 
 
 def assumptions_of(
-    started: SchedulerStarted,
+    started: facts.SchedulerStarted,
     parts: WorldParts,
     future: Future,
     *,
@@ -130,7 +120,7 @@ def assumptions_of(
     return found
 
 
-def _beyond(started: SchedulerStarted, parts: WorldParts) -> str:
+def _beyond(started: facts.SchedulerStarted, parts: WorldParts) -> str:
     """Return what is said of losses after the log, where a world has its own."""
     failures = parts.simulation.failures
     breaks = started.simulated and (failures.mtbf or failures.rack_mtbf)
@@ -147,7 +137,7 @@ def _takes_time(parts: WorldParts) -> bool:
 
 NOT_THE_SAME = "the run could not be made again as it was"
 
-_OPENING = (SchedulerStarted, QuotaChanged, NodeAdded)
+_OPENING = (facts.SchedulerStarted, facts.QuotaChanged, facts.NodeAdded)
 
 
 async def rerun_to(
@@ -176,7 +166,7 @@ async def rerun_to(
     """
     opening = await _opening(reader)
     started = opening[0]
-    if not isinstance(started, SchedulerStarted) or not started.simulated:
+    if not isinstance(started, facts.SchedulerStarted) or not started.simulated:
         raise UsageError(f"{NOT_THE_SAME}: its log does not begin with a simulation")
     policy, rules = rebuild(started)
     refuse_other_version(started, policy)
@@ -243,7 +233,7 @@ async def _instant_of(reader: LogReader, seq: int) -> int:
     return 0
 
 
-async def _hold_to_log(reader: LogReader, core: Scheduler, started: SchedulerStarted) -> None:
+async def _hold_to_log(reader: LogReader, core: Scheduler, started: facts.SchedulerStarted) -> None:
     """Raise UsageError unless a run has led to the state that its log tells."""
     state = core.state
     head = await reader.head()
@@ -603,7 +593,7 @@ def _document(
 
 
 def _finished(stories: Stories) -> dict[JobId, JobResult]:
-    return {job: one for job, one in stories.items() if one.status == Outcome.finished}
+    return {job: one for job, one in stories.items() if one.status == facts.Outcome.finished}
 
 
 def _is_told(delta_s: float, before: JobResult) -> bool:

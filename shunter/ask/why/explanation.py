@@ -37,40 +37,31 @@ from shunter.errors import NotFoundError
 from shunter.events import (
     DEPENDENCY,
     JOB_ENDS,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
     Event,
-    GpusReleased,
-    JobCancelled,
-    JobCancelRequested,
-    JobContinued,
     JobId,
-    JobRejected,
-    JobResized,
-    JobStopped,
-    JobSubmitted,
-    JobSuspended,
     NodeName,
-    Outcome,
     Reason,
     Sharing,
-    TimeLimitReached,
-    TurnEnded,
-    TurnStarted,
     Wait,
     decode_event,
     end_us_of,
+    facts,
     outcome_of,
 )
 from shunter.events.log import LogReader
 
 # One look through the frames that name a job or its dependencies, up to its GPUs or its end.
 
-_ALLOCATED = AllocationChanged.__name__
-_OF_TURNS = (TurnStarted, TurnEnded, AttemptEnded)
-_CUTS = (AttemptStarted, AttemptLost, JobSuspended, JobStopped, GpusReleased, AllocationChanged)
+_ALLOCATED = facts.AllocationChanged.__name__
+_OF_TURNS = (facts.TurnStarted, facts.TurnEnded, facts.AttemptEnded)
+_CUTS = (
+    facts.AttemptStarted,
+    facts.AttemptLost,
+    facts.JobSuspended,
+    facts.JobStopped,
+    facts.GpusReleased,
+    facts.AllocationChanged,
+)
 """After these nothing of before is told any more."""
 
 
@@ -117,7 +108,7 @@ def _take(later: Later, job_id: JobId, named: Sequence[JobId], seq: int, row: li
     kind, about = row[0], row[2]
     if about == job_id and kind in (_ALLOCATED, *END_KINDS):
         event = decode_event(row)
-        if not isinstance(event, AllocationChanged) or event.allocation.shares:
+        if not isinstance(event, facts.AllocationChanged) or event.allocation.shares:
             later.seq, later.event = seq, event
     elif kind in END_KINDS and about in named:
         later.ends[JobId(str(about))] = (seq, decode_event(row))
@@ -146,7 +137,9 @@ NumberedEvents = Sequence[tuple[int, Event]]
 """The events about a job, up to some point, with their numbers."""
 
 
-async def ended_of(reader: LogReader, job_ids: Iterable[JobId], seq: int) -> dict[JobId, Outcome]:
+async def ended_of(
+    reader: LogReader, job_ids: Iterable[JobId], seq: int
+) -> dict[JobId, facts.Outcome]:
     """Return how those jobs ended that had by an event."""
     return {
         job_id: outcome_of(event)
@@ -189,7 +182,7 @@ def phase_since_us(job: Job, own: NumberedEvents) -> int | None:
         order = order_to_leave(job, own)
         return began_us if order is None else order[1].at_us
     for _, event in own if job.phase is JobPhase.running else ():
-        if isinstance(event, AttemptStarted) and event.attempt == job.attempt:
+        if isinstance(event, facts.AttemptStarted) and event.attempt == job.attempt:
             return event.at_us if event.started_us is None else max(event.started_us, began_us)
     return began_us
 
@@ -206,16 +199,16 @@ def order_to_leave(job: Job, own: NumberedEvents) -> tuple[int, Event] | None:
     if not granted:
         return None
     seq, event = granted[-1]
-    assert isinstance(event, AllocationChanged), "only such grant"
+    assert isinstance(event, facts.AllocationChanged), "only such grant"
     shares = event.allocation.shares
     for after, told in own:
         if after <= seq:
             continue
-        if isinstance(told, AllocationChanged):
+        if isinstance(told, facts.AllocationChanged):
             target = told.allocation
             if target.sharing is not Sharing.packed or target.shares != shares:
                 return after, told
-        elif isinstance(told, JobSuspended) and told.attempt == job.attempt:
+        elif isinstance(told, facts.JobSuspended) and told.attempt == job.attempt:
             return after, told
     return None
 
@@ -226,9 +219,9 @@ def _ends(job: Job, own: NumberedEvents) -> list[Event]:
     for _, event in own:
         if gives_gpus(event):
             ends = []  # it was asked of an attempt before
-        if isinstance(event, AttemptEnded) and event.attempt == job.attempt:
+        if isinstance(event, facts.AttemptEnded) and event.attempt == job.attempt:
             ends.append(event)
-        if isinstance(event, JobCancelRequested | TimeLimitReached):
+        if isinstance(event, facts.JobCancelRequested | facts.TimeLimitReached):
             ends.append(event)
     return ends
 
@@ -288,7 +281,7 @@ class Explanation:
     later: Later | None = None
     measures: Measures = field(default_factory=dict)
     cluster: Cluster | None = None
-    ended: Mapping[JobId, Outcome] = field(default_factory=dict)
+    ended: Mapping[JobId, facts.Outcome] = field(default_factory=dict)
     came_us: Mapping[JobId, int] = field(default_factory=dict)
     sizing: Sizing | None = None
     told_later: Sequence[Event] = ()
@@ -313,7 +306,7 @@ class Explanation:
         )
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> facts.Outcome | None:
         """How it ended, if it has."""
         return ended_as(self.story.end)
 
@@ -329,9 +322,9 @@ class Explanation:
     @property
     def _was_stopped(self) -> bool:
         """Whether somebody stopped it and nobody let it go on since."""
-        kinds = (JobStopped, JobContinued)
+        kinds = (facts.JobStopped, facts.JobContinued)
         last = [own.event for own in self.story.own if isinstance(own.event, kinds)]
-        return bool(last) and isinstance(last[-1], JobStopped)
+        return bool(last) and isinstance(last[-1], facts.JobStopped)
 
     @property
     def waits_now(self) -> Segment | None:
@@ -363,7 +356,7 @@ class Explanation:
         if (for_release := release_wait(self.there, self.job)) is not None:
             return for_release
         wait, after = now.wait, self.waits[-1].after
-        if isinstance(after.event, AllocationChanged) and now.told == after.round:
+        if isinstance(after.event, facts.AllocationChanged) and now.told == after.round:
             # The round that took its GPUs said why it waits, and the order for whom.
             wait = replace(wait, blockers=wait.blockers or after.event.because.beneficiaries)
         if wait.reason is Reason.array_limit:
@@ -401,8 +394,8 @@ class Explanation:
         if told is None:
             return False
         after = self.waits[-1].after
-        took_its_gpus = isinstance(after.event, AllocationChanged) and told == after.round
-        resized = (own.seq for own in self.story.own if isinstance(own.event, JobResized))
+        took_its_gpus = isinstance(after.event, facts.AllocationChanged) and told == after.round
+        resized = (own.seq for own in self.story.own if isinstance(own.event, facts.JobResized))
         return told.seq < max(after.seq, *resized, 0) and not took_its_gpus
 
     def _still(self, blockers: Sequence[JobId], *, waiting: bool) -> tuple[JobId, ...]:
@@ -417,7 +410,7 @@ class Explanation:
     def _was_asked(self, now: Segment) -> bool:
         """Say whether the plan that was made again is the one that gave a reason."""
         after = self.waits[-1].after
-        if isinstance(after.event, AllocationChanged) and now.told == after.round:
+        if isinstance(after.event, facts.AllocationChanged) and now.told == after.round:
             return self.planned.leaves
         return self.planned.waits
 
@@ -426,7 +419,11 @@ class Explanation:
         """Why it has to leave, if others have its GPUs and it has not left."""
         leaves = self.job is not None and self.job.phase is JobPhase.suspending
         last = next(
-            (own for own in reversed(self.story.own) if isinstance(own.event, AllocationChanged)),
+            (
+                own
+                for own in reversed(self.story.own)
+                if isinstance(own.event, facts.AllocationChanged)
+            ),
             None,
         )
         return last if leaves and last is not None and is_displacement(last.event) else None
@@ -517,7 +514,11 @@ async def explain(
     end = story.end
     if end is not None and _was_stranded(story):
         explanation.ended = await ended_of(reader, _needed(story), end.seq)
-    if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
+    if (
+        end is not None
+        and isinstance(end.event, facts.JobRejected)
+        and is_short_when_empty(end.event)
+    ):
         explanation.cluster = folded.state.cluster
     if not ended:
         explanation.unheld = unheld_by_log(story.terms, folded.state)
@@ -546,7 +547,7 @@ def _named(found: Explanation) -> tuple[JobId, ...]:
 
 async def _missing(reader: LogReader, job_id: JobId, seq: int) -> NotFoundError:
     for number, event in await reader.job_events(job_id):
-        if number > seq and isinstance(event, JobSubmitted):
+        if number > seq and isinstance(event, facts.JobSubmitted):
             return NotFoundError(
                 f"job {job_id} was submitted at {clock(event.at_us)} only, after the moment asked "
                 "for"
@@ -567,4 +568,8 @@ def _needed(story: JobEvents) -> list[JobId]:
 
 def _was_stranded(story: JobEvents) -> bool:
     end = story.end
-    return end is not None and isinstance(end.event, JobCancelled) and end.event.cause == DEPENDENCY
+    return (
+        end is not None
+        and isinstance(end.event, facts.JobCancelled)
+        and end.event.cause == DEPENDENCY
+    )

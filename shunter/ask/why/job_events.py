@@ -19,18 +19,14 @@ from shunter.events import (
     SOLVED,
     TRIALS,
     Allocation,
-    AllocationChanged,
     Event,
     FactClass,
     JobId,
     JobSpec,
-    JobSubmitted,
-    RoundPlanned,
-    SchedulerStarted,
     Share,
-    TrialStarted,
     class_of,
     decode_event,
+    facts,
     stored_fields,
 )
 from shunter.events.log import Frame, LogReader
@@ -62,8 +58,8 @@ def proposal_rejection_in_words(last: Rejection) -> str:
 
 
 END_KINDS = frozenset(kind.__name__ for kind in JOB_ENDS)
-_ALLOCATED = AllocationChanged.__name__
-_SUBMITTED = JobSubmitted.__name__
+_ALLOCATED = facts.AllocationChanged.__name__
+_SUBMITTED = facts.JobSubmitted.__name__
 _TRIALS = frozenset(kind.__name__ for kind in TRIALS)
 WITHOUT_JOB = frozenset(
     name.encode()
@@ -113,10 +109,10 @@ class JobEvents:
         return bool(self.own)
 
     @property
-    def submitted(self) -> JobSubmitted:
+    def submitted(self) -> facts.JobSubmitted:
         """Its submission."""
         event = self.own[0].event
-        assert isinstance(event, JobSubmitted), "a job's story begins with its submission"
+        assert isinstance(event, facts.JobSubmitted), "a job's story begins with its submission"
         return event
 
     @property
@@ -131,7 +127,7 @@ class JobEvents:
         return self.submitted.spec
 
     @property
-    def started(self) -> SchedulerStarted | None:
+    def started(self) -> facts.SchedulerStarted | None:
         """What started the policy that decided at its end; None: the log does not say."""
         return last_start(event for _, event in self.terms)
 
@@ -199,7 +195,7 @@ class _Scan:
         """Take an event that is about no job."""
         story = self._story
         story.shared.append((seq, event))
-        if isinstance(event, RoundPlanned):
+        if isinstance(event, facts.RoundPlanned):
             self._round = Round(seq, event.number, event.at_us)
             story.rounds.append(self._round)
         elif isinstance(event, Began):
@@ -210,13 +206,13 @@ class _Scan:
         event = decode_event(row)
         if event.job_id == story.job_id:  # type: ignore[union-attr]  # a row with a job's id
             story.own.append(Own(seq, event, None if is_ordered(event) else self._round))
-            if isinstance(event, JobSubmitted):
+            if isinstance(event, facts.JobSubmitted):
                 self._needed = frozenset(each.job_id for each in event.spec.depends_on)
                 self._words += [orjson.dumps(each) for each in sorted(self._needed)]
-            if isinstance(event, TrialStarted):
+            if isinstance(event, facts.TrialStarted):
                 self._try(story.own[-1])
             self.over = isinstance(event, JOB_ENDS)
-        elif isinstance(event, AllocationChanged):
+        elif isinstance(event, facts.AllocationChanged):
             because = event.because
             if story.job_id in because.beneficiaries and not names_partners(because):
                 story.victims.append(Own(seq, event, self._round))
@@ -239,9 +235,9 @@ class _Scan:
 
 def gives_gpus(event: Event) -> bool:
     """Say whether an event of a job gives it GPUs, the same or others."""
-    return isinstance(event, AllocationChanged) and bool(event.allocation.shares)
+    return isinstance(event, facts.AllocationChanged) and bool(event.allocation.shares)
 
 
 def is_ordered(event: Event) -> bool:
     """Say whether an allocation was changed by no round."""
-    return isinstance(event, AllocationChanged) and class_of(event) is not FactClass.decided
+    return isinstance(event, facts.AllocationChanged) and class_of(event) is not FactClass.decided

@@ -20,19 +20,7 @@ from shunter.ask.words import (
 from shunter.core import Cluster, Health, JobPhase, Server
 from shunter.core.fold import awaited, home_of, out_of_reach
 from shunter.counting import counted
-from shunter.events import (
-    HEIGHT_MOST,
-    AllocationChanged,
-    AttemptLost,
-    AttemptStarted,
-    JobHeld,
-    JobId,
-    JobRetried,
-    JobSuspended,
-    LaunchFailed,
-    Reason,
-    Wait,
-)
+from shunter.events import HEIGHT_MOST, JobId, Reason, Wait, facts
 
 # "It needs 1 GPU, and 1 is free" answers nothing, so the answer says who gets free GPUs, or why
 # they are kept.
@@ -176,7 +164,7 @@ def _not_counted(server: Server, counted: str, types: Sequence[str]) -> tuple[in
 
 
 TASKS_NAMED = 8
-_ATTEMPT_ENDS = (LaunchFailed, AttemptLost, JobRetried)
+_ATTEMPT_ENDS = (facts.LaunchFailed, facts.AttemptLost, facts.JobRetried)
 
 Said = Callable[[Explanation, Wait], str] | str
 """A sentence about a wait, or what makes one of its numbers."""
@@ -325,19 +313,23 @@ def _array(found: Explanation, evidence: Wait) -> str:
 def _backing_off(found: Explanation, evidence: Wait) -> str:
     """Return what became of the last attempt, after which the next one waits."""
     events = [own.event for own in found.story.own]
-    ends = [event for event in events if isinstance(event, (*_ATTEMPT_ENDS, JobSuspended))]
+    ends = [event for event in events if isinstance(event, (*_ATTEMPT_ENDS, facts.JobSuspended))]
     last = ends[-1] if ends else None
     if last is None:
         return "its last launch failed or was lost, and the next one waits a while"
     at = clock(last.at_us)
-    if isinstance(last, LaunchFailed | AttemptLost):
-        what = "it was not launched" if isinstance(last, LaunchFailed) else "its attempt was lost"
+    if isinstance(last, facts.LaunchFailed | facts.AttemptLost):
+        what = (
+            "it was not launched"
+            if isinstance(last, facts.LaunchFailed)
+            else "its attempt was lost"
+        )
         return f"{what} at {at} ({last.cause}), and the next try waits a while"
-    if isinstance(last, JobRetried):
+    if isinstance(last, facts.JobRetried):
         return f"its last attempt failed at {at}, and the next one waits a while"
     if last.cause:
         return f"its last attempt was suspended at {at} ({last.cause}), and the next one waits"
-    held = [event for event in events if isinstance(event, JobHeld)]
+    held = [event for event in events if isinstance(event, facts.JobHeld)]
     again = "again and again, without progress, so the next one waits longer each time"
     return (
         f"its last attempt left by itself at {at}, with exit code 75: "
@@ -410,7 +402,7 @@ def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
 
 def _checkpoint_stays(found: Explanation, evidence: Wait) -> str:
     """Return where a job's checkpoint is, why it stays there, and what is free there."""
-    failures = [own.event for own in found.story.own if isinstance(own.event, LaunchFailed)]
+    failures = [own.event for own in found.story.own if isinstance(own.event, facts.LaunchFailed)]
     cause = failures[-1].cause if failures else "it is too large to be copied"
     home = found.job and home_of(found.job, found.there.cluster)
     if not home:
@@ -425,7 +417,7 @@ def _displaced(found: Explanation, evidence: Wait) -> str:
     """Return who has the GPUs that a job was to start on."""
     events = [own.event for own in found.story.own if is_displacement(own.event)]
     last = events[-1] if events else None
-    assert isinstance(last, AllocationChanged), "a job is displaced by one kind only"
+    assert isinstance(last, facts.AllocationChanged), "a job is displaced by one kind only"
     return f"{because_in_words(last.because)}, and no round has looked at it since"
 
 
@@ -515,9 +507,9 @@ def _needs_quota(found: Explanation, evidence: Wait) -> list[str]:
 def _was_not_launched(found: Explanation) -> bool:
     """Say whether the last attempt never began, so that it has printed nothing."""
     own = [each.event for each in found.story.own]
-    kinds = (LaunchFailed, AttemptStarted)
+    kinds = (facts.LaunchFailed, facts.AttemptStarted)
     last = next((event for event in reversed(own) if isinstance(event, kinds)), None)
-    return isinstance(last, LaunchFailed)
+    return isinstance(last, facts.LaunchFailed)
 
 
 def _bring_back(found: Explanation, _: Wait) -> str:
@@ -554,8 +546,8 @@ def _next_round_in_words(found: Explanation, _: Wait) -> str:
     return f"the round at {clock(rules.grid_at(found.story.at_us))}"
 
 
-def _last_hold(found: Explanation) -> JobHeld | None:
-    holds = [own.event for own in found.story.own if isinstance(own.event, JobHeld)]
+def _last_hold(found: Explanation) -> facts.JobHeld | None:
+    holds = [own.event for own in found.story.own if isinstance(own.event, facts.JobHeld)]
     return holds[-1] if holds else None
 
 

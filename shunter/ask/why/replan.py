@@ -35,20 +35,7 @@ from shunter.core.planning import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events import (
-    TRIALS,
-    AllocationChanged,
-    ConfigChanged,
-    Event,
-    JobId,
-    Outcome,
-    RoundPlanned,
-    SchedulerStarted,
-    Trigger,
-    Wait,
-    WaitReasonChanged,
-    decode_event,
-)
+from shunter.events import TRIALS, Event, JobId, Wait, decode_event, facts
 from shunter.events.log import LogReader, Snapshot
 from shunter.gc_control import collector_off
 
@@ -213,7 +200,7 @@ class _Replay:
         story, state = self._story, self.folded.state
         alone = {story.job_id, *(each.job_id for each in story.spec.depends_on)}
         for job in [each for each in state.jobs.values() if each.job_id not in alone]:
-            depart(state, job, state.now_us, Outcome.cancelled)
+            depart(state, job, state.now_us, facts.Outcome.cancelled)
         words = [orjson.dumps(job_id) for job_id in sorted(alone)]
         before: list[tuple[int, Event]] = []
         came = story.own[0].seq
@@ -224,7 +211,7 @@ class _Replay:
         since = [*story.shared, *((each.seq, each.event) for each in story.own)]
         for seq, event in (*before, *sorted(since, key=lambda each: each[0])):
             state.seq = seq - 1
-            own = _without_others(event, alone) if isinstance(event, RoundPlanned) else event
+            own = _without_others(event, alone) if isinstance(event, facts.RoundPlanned) else event
             self._fold([own])
 
     async def _skip(self, seq: int) -> None:
@@ -260,14 +247,14 @@ class _Replay:
         state, follow = folded.state, folded.reasons.follow
         for event in events:
             kind = type(event)
-            if kind is RoundPlanned and self._told is not None:
+            if kind is facts.RoundPlanned and self._told is not None:
                 self._told.stand_before(event.at_us)
             result = self._rules[kind](state, event) or NO_RESULT
             state.now_us = event.at_us
             state.seq += 1
             if self._told is not None:
                 self._told.tell(event, result)
-            if kind is SchedulerStarted or kind is ConfigChanged:
+            if kind is facts.SchedulerStarted or kind is facts.ConfigChanged:
                 self._begin_term()
             if result.launched and any(job.job_id == job_id for job in result.launched):
                 folded.launches.append((state.seq, event.at_us))
@@ -283,7 +270,7 @@ class _Replay:
         terms = [event for _, event in self._story.terms]
         starts = [last_start(terms[:count]) for count in range(1, len(terms) + 1)]
         return (
-            all(each.instant for each in own if isinstance(each, AllocationChanged))
+            all(each.instant for each in own if isinstance(each, facts.AllocationChanged))
             and not any(isinstance(each, TRIALS) for each in own)
             and all(classing_of(each, self._rebuild) is None for each in starts)
         )
@@ -318,7 +305,7 @@ class _Replay:
         return term
 
 
-def _without_others(event: RoundPlanned, alone: Container[str]) -> RoundPlanned:
+def _without_others(event: facts.RoundPlanned, alone: Container[str]) -> facts.RoundPlanned:
     """Return a round that names no jobs but some."""
     if not (event.consolidated or event.spread or event.admitted or event.dismissed):
         return event
@@ -346,14 +333,14 @@ def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) 
     if last is not None and last.seq > state.seq:
         planned.at_us = last.at_us
     term.stand_before(planned.at_us)
-    for fact in term.planner.decisions(planned.at_us, Trigger.round):
-        if isinstance(fact, RoundPlanned):
+    for fact in term.planner.decisions(planned.at_us, facts.Trigger.round):
+        if isinstance(fact, facts.RoundPlanned):
             planned.problem = f"the policy fails: {fact.fault}" if fact.fault else ""
             told = {entry.demand: entry.wait for entry in fact.waits}
             planned.wait = told.get(demand_of(job, term))
-        elif isinstance(fact, WaitReasonChanged) and fact.job_id == job.job_id:
+        elif isinstance(fact, facts.WaitReasonChanged) and fact.job_id == job.job_id:
             planned.wait = fact.wait
-        elif isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
+        elif isinstance(fact, facts.AllocationChanged) and fact.job_id == job.job_id:
             planned.starts = bool(fact.allocation.shares)
             planned.leaves = not planned.starts
     planned.waits = job.phase is JobPhase.waiting
@@ -361,7 +348,7 @@ def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) 
 
 
 def _with_all_reasons(rebuild: Rebuild) -> Rebuild:
-    def rebuilt(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
+    def rebuilt(started: facts.SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
         policy, rules = rebuild(started)
         return policy, replace(rules, all_reasons=True)
 

@@ -31,30 +31,18 @@ from shunter.counting import counted
 from shunter.events import (
     TRIALS,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
     Batch,
     Demand,
-    JobContinued,
     JobId,
-    JobReshaped,
     JobSpec,
     Level,
-    ProfileSampled,
     Reason,
-    ReshapeRefused,
     Resources,
-    SensitivityCorrected,
     Share,
     Sharing,
-    SpeedChanged,
-    TrialKept,
     TrialKind,
     TrialReason,
-    TrialReverted,
-    TrialStarted,
-    TurnStarted,
+    facts,
 )
 
 # A gang's contract.
@@ -235,15 +223,19 @@ def shares_of(found: Explanation) -> dict[str, object] | None:
     grant = found.grant
     if grant is None or found.last_run is None or found.last_run.ended_by is not None:
         return None
-    told = [own for own in found.story.own if isinstance(own.event, JobReshaped | ReshapeRefused)]
-    if told and told[-1].seq > grant.seq and isinstance(told[-1].event, ReshapeRefused):
+    told = [
+        own
+        for own in found.story.own
+        if isinstance(own.event, facts.JobReshaped | facts.ReshapeRefused)
+    ]
+    if told and told[-1].seq > grant.seq and isinstance(told[-1].event, facts.ReshapeRefused):
         return _kept(found, told[-1].seq, told[-1].event)
     reshaped = [own for own in told if _is_of_shares(own)]
     if not reshaped or reshaped[-1].seq < grant.seq:
         return None if found.sizing is None else _granted(grant)
     last = reshaped[-1]
     event = last.event
-    assert isinstance(event, JobReshaped), "only such were taken"
+    assert isinstance(event, facts.JobReshaped), "only such were taken"
     since = max(grant.seq, reshaped[-2].seq if len(reshaped) > 1 else 0)
     before = _steps_per_s(own for own in found.story.own if since < own.seq < last.seq)
     after = _steps_per_s(own for own in found.story.own if own.seq > last.seq)
@@ -262,11 +254,11 @@ def corrections_of(found: Explanation) -> list[dict[str, object]]:
     return [
         _correction(own.seq, own.event)
         for own in found.story.own
-        if isinstance(own.event, SensitivityCorrected)
+        if isinstance(own.event, facts.SensitivityCorrected)
     ]
 
 
-def _correction(seq: int, event: SensitivityCorrected) -> dict[str, object]:
+def _correction(seq: int, event: facts.SensitivityCorrected) -> dict[str, object]:
     has, base = (
         resources_in_words(0, cpus_milli / 1000, memory_mb)
         for cpus_milli, memory_mb in (
@@ -293,9 +285,9 @@ def shares_before(found: Explanation, seq: int) -> tuple[Share, ...]:
         event = own.event
         if own.seq >= seq:
             break
-        if isinstance(event, AllocationChanged | JobReshaped | AllocationLearned):
+        if isinstance(event, facts.AllocationChanged | facts.JobReshaped | facts.AllocationLearned):
             has = event.allocation.shares or has
-        elif isinstance(event, ReshapeRefused):
+        elif isinstance(event, facts.ReshapeRefused):
             kept = dict(zip(event.wanted, event.kept, strict=True))
             has = tuple([kept.get(share, share) for share in has])
     return has
@@ -304,19 +296,19 @@ def shares_before(found: Explanation, seq: int) -> tuple[Share, ...]:
 def _is_of_shares(own: Own) -> bool:
     """Say whether an event changes CPUs or memory, not the GPUs of one's turns."""
     event = own.event
-    return isinstance(event, JobReshaped) and event.allocation.sharing is not Sharing.sliced
+    return isinstance(event, facts.JobReshaped) and event.allocation.sharing is not Sharing.sliced
 
 
 def _granted(grant: Own) -> dict[str, object] | None:
     """Return the shares with which a job was given its GPUs, and which it has kept."""
     event = grant.event
-    assert isinstance(event, AllocationChanged), "it was given GPUs by one"
+    assert isinstance(event, facts.AllocationChanged), "it was given GPUs by one"
     if not any(share.cpus_milli or share.memory_mb for share in event.allocation.shares):
         return None
     return _document(grant.seq, event, "as it was given")
 
 
-def _kept(found: Explanation, seq: int, event: ReshapeRefused) -> dict[str, object]:
+def _kept(found: Explanation, seq: int, event: facts.ReshapeRefused) -> dict[str, object]:
     """Return what a job has since a server refused it other shares, and which."""
     wanted, kept = (_together(shares) for shares in (event.wanted, event.kept))
     nodes = ", ".join(share.node for share in event.kept)
@@ -333,7 +325,9 @@ def _kept(found: Explanation, seq: int, event: ReshapeRefused) -> dict[str, obje
     }
 
 
-def _document(seq: int, event: AllocationChanged | JobReshaped, because: str) -> dict[str, object]:
+def _document(
+    seq: int, event: facts.AllocationChanged | facts.JobReshaped, because: str
+) -> dict[str, object]:
     """Return what a fact gave a job, since when, and why."""
     return _numbers(seq, event.at_us, _together(event.allocation.shares), because)
 
@@ -353,7 +347,7 @@ def _together(shares: Iterable[Share]) -> Resources:
 
 def _steps_per_s(events: Iterable[Own]) -> float | None:
     """Return the rate that a job itself reported last; None: it reported none."""
-    batches = [own.event.batch_s for own in events if isinstance(own.event, ProfileSampled)]
+    batches = [own.event.batch_s for own in events if isinstance(own.event, facts.ProfileSampled)]
     known = [batch_s for batch_s in batches if batch_s]
     return round(1 / known[-1], 3) if known else None
 
@@ -379,7 +373,7 @@ def _amounts(has: Resources) -> str:
     return resources_in_words(0, has.cpus_milli / 1000, has.memory_mb)
 
 
-def _why(found: Explanation, event: JobReshaped) -> str:
+def _why(found: Explanation, event: facts.JobReshaped) -> str:
     """Return why the shares changed, with the speeds that the table says."""
     because = event.because
     speeds = " -> ".join(f"{speed:.3g}" for speed in because.scores)
@@ -394,7 +388,7 @@ def _why(found: Explanation, event: JobReshaped) -> str:
     return f"{because.rule}{room}" + (f": speed {speeds}" if speeds else "")
 
 
-def _is_as_fair(found: Explanation, event: JobReshaped) -> bool:
+def _is_as_fair(found: Explanation, event: facts.JobReshaped) -> bool:
     """Say whether a job is as fast as with what it is guaranteed, and no faster."""
     sizing, state, spec = found.sizing, found.state, found.story.spec
     if sizing is None or state is None:
@@ -407,7 +401,7 @@ def _is_as_fair(found: Explanation, event: JobReshaped) -> bool:
 
 # Trials.
 
-_Verdict = TrialKept | TrialReverted
+_Verdict = facts.TrialKept | facts.TrialReverted
 
 
 @dataclass(frozen=True)
@@ -415,7 +409,7 @@ class _Tried:
     """A trial with its verdicts: the first ends it, another one what was kept."""
 
     seq: int
-    started: TrialStarted
+    started: facts.TrialStarted
     verdicts: tuple[tuple[int, _Verdict], ...]
 
 
@@ -430,7 +424,7 @@ def _paired(told: Sequence[Own], job_id: JobId) -> Iterator[_Tried]:
     """Yield each trial of a job, with the verdicts up to the next of its jobs."""
     for number, each in enumerate(told):
         started = each.event
-        if not isinstance(started, TrialStarted) or job_id not in _names(started):
+        if not isinstance(started, facts.TrialStarted) or job_id not in _names(started):
             continue
         verdicts = list[tuple[int, _Verdict]]()
         for later in told[number + 1 :]:
@@ -438,15 +432,15 @@ def _paired(told: Sequence[Own], job_id: JobId) -> Iterator[_Tried]:
             assert isinstance(event, TRIALS), "only such were taken"
             if not _names(started) & _names(event):
                 continue
-            if isinstance(event, TrialStarted):
+            if isinstance(event, facts.TrialStarted):
                 break
             verdicts.append((later.seq, event))
         yield _Tried(each.seq, started, tuple(verdicts))
 
 
-def _names(event: TrialStarted | _Verdict) -> set[JobId]:
+def _names(event: facts.TrialStarted | _Verdict) -> set[JobId]:
     """Return the jobs that a fact of a trial names."""
-    return {event.job_id, *(event.partners if isinstance(event, TrialStarted) else ())}
+    return {event.job_id, *(event.partners if isinstance(event, facts.TrialStarted) else ())}
 
 
 def _trials_document(found: Explanation, tried: _Tried) -> dict[str, object]:
@@ -486,11 +480,11 @@ def _trials_document(found: Explanation, tried: _Tried) -> dict[str, object]:
 def _is_over(found: Explanation, tried: _Tried, beside: Sequence[JobId]) -> bool:
     """Say whether a pack that was kept is none any more, and no verdict says so."""
     job = None if found.state is None else found.state.jobs.get(found.story.job_id)
-    was_kept = isinstance(tried.verdicts[-1][1], TrialKept) and bool(beside)
+    was_kept = isinstance(tried.verdicts[-1][1], facts.TrialKept) and bool(beside)
     return was_kept and job is not None and not set(beside) & set(job.packed_with)
 
 
-_NAMES: dict[type[_Verdict], str] = {TrialKept: "kept", TrialReverted: "reverted"}
+_NAMES: dict[type[_Verdict], str] = {facts.TrialKept: "kept", facts.TrialReverted: "reverted"}
 
 
 def _stopped(found: Explanation, seq: int) -> set[JobId]:
@@ -498,12 +492,12 @@ def _stopped(found: Explanation, seq: int) -> set[JobId]:
     told = [
         own.event.speed
         for own in found.story.own
-        if own.seq < seq and isinstance(own.event, TurnStarted | SpeedChanged)
+        if own.seq < seq and isinstance(own.event, facts.TurnStarted | facts.SpeedChanged)
     ]
     return {found.story.job_id} if told and not told[-1] else set()
 
 
-def _ended(verdict: _Verdict, started: TrialStarted, stopped: set[JobId]) -> str:
+def _ended(verdict: _Verdict, started: facts.TrialStarted, stopped: set[JobId]) -> str:
     """Return how a trial ended; `stopped` is who is known to have no speed."""
     reason, is_pack = verdict.reason, started.trial == TrialKind.pack
     if reason == TrialReason.room:
@@ -518,7 +512,7 @@ def _ended(verdict: _Verdict, started: TrialStarted, stopped: set[JobId]) -> str
         return "given up: too little was measured"
     batches = f"(mini-batches of {_batches(verdict.batches)})"
     if is_pack:
-        kept = "kept" if isinstance(verdict, TrialKept) else "given up"
+        kept = "kept" if isinstance(verdict, facts.TrialKept) else "given up"
         return (
             f"{kept}: together they do {verdict.measured:.4g} times what one does alone {batches}"
         )
@@ -528,10 +522,10 @@ def _ended(verdict: _Verdict, started: TrialStarted, stopped: set[JobId]) -> str
         return f"it stays, though the move cost more than it gained: {speed}"
     if reason == TrialReason.no_way_back:
         return f"it lost, and stays, since others have its GPUs of before: {speed}"
-    return f"{'stays there' if isinstance(verdict, TrialKept) else 'moved back'}: {speed}"
+    return f"{'stays there' if isinstance(verdict, facts.TrialKept) else 'moved back'}: {speed}"
 
 
-def _without_progress(verdict: _Verdict, started: TrialStarted, stopped: set[JobId]) -> str:
+def _without_progress(verdict: _Verdict, started: facts.TrialStarted, stopped: set[JobId]) -> str:
     """Return who made no progress: had no speed, or alone measured nothing."""
     stuck = stopped or _names(started) - {each.job_id for each in verdict.batches}
     who = "".join(stuck) if len(stuck) == 1 else "one of them, or both,"
@@ -627,7 +621,7 @@ def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
     nodes = " and ".join(share.node for share in run.allocation.shares)
     others = _others(found)
     partners = _partners(found, others) if turns.is_on else []
-    gone = [each for each in found.told_later if isinstance(each, AttemptEnded)]
+    gone = [each for each in found.told_later if isinstance(each, facts.AttemptEnded)]
     if gone:
         now = f"its processes on {nodes} were gone since {clock(happened_us(gone[-1]))}"
     elif found.phase != JobPhase.running:
@@ -639,7 +633,7 @@ def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
         now += f", together with {first_of(partners, _NAMED)}" if partners else ""
     else:
         own = [each.event for each in found.story.own if each.seq > run.from_seq]
-        goes_on = [event.at_us for event in own if isinstance(event, JobContinued)]
+        goes_on = [event.at_us for event in own if isinstance(event, facts.JobContinued)]
         since_us = max([turns.changed_us or 0, *goes_on])
         now = f"it waits for its turn on {nodes} since {clock(since_us)}"
     rest = [name for name in others if name not in partners]

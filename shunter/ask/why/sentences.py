@@ -31,27 +31,11 @@ from shunter.events import (
     HELD,
     RESIZED,
     Allocation,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptLost,
-    CheckpointDiscarded,
     DependsWhen,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobFinished,
-    JobHeld,
     JobId,
-    JobRejected,
-    JobReshaped,
-    JobResized,
-    JobRetried,
-    JobStopped,
-    JobSuspended,
-    LaunchFailed,
-    Outcome,
     Reason,
     Sharing,
+    facts,
     is_preemption,
 )
 
@@ -89,7 +73,7 @@ def _since_us(found: Explanation, run: RunSpan) -> int:
     """Return since when an attempt has been stopped, leaving, over or at work."""
     own = [(each.seq, each.event) for each in found.story.own]
     if found.phase == STOPPED:
-        stops = [each.at_us for seq, each in own if isinstance(each, JobStopped)]
+        stops = [each.at_us for seq, each in own if isinstance(each, facts.JobStopped)]
         return max([run.from_us, *stops])
     if found.job is not None and found.job.phase in (JobPhase.suspending, JobPhase.ending):
         since_us = phase_since_us(found.job, own)
@@ -145,7 +129,7 @@ def _kept_for_others(room: Room) -> list[str]:
 def is_preempted(run: RunSpan) -> bool:
     """Say whether an attempt ended because its GPUs were taken from it."""
     event = None if run.ended_by is None else run.ended_by.event
-    return isinstance(event, AllocationChanged) and is_preemption(event)
+    return isinstance(event, facts.AllocationChanged) and is_preemption(event)
 
 
 def how_ended(found: Explanation, run: RunSpan) -> str:
@@ -153,7 +137,7 @@ def how_ended(found: Explanation, run: RunSpan) -> str:
     if run.ended_by is None:
         return ""
     event = run.ended_by.event
-    if isinstance(event, AllocationChanged):
+    if isinstance(event, facts.AllocationChanged):
         if event.allocation.shares:
             where = _where(event.allocation)
             if run.allocation.gpus == event.allocation.gpus:
@@ -167,27 +151,27 @@ def how_ended(found: Explanation, run: RunSpan) -> str:
         if is_displacement(event):
             return f"displaced: {decision_in_words(found, run.ended_by)}"
         return f"preempted: {decision_in_words(found, run.ended_by)}"
-    if isinstance(event, AttemptLost | LaunchFailed):
+    if isinstance(event, facts.AttemptLost | facts.LaunchFailed):
         return f"lost: {event.cause}"
-    if isinstance(event, JobSuspended):
+    if isinstance(event, facts.JobSuspended):
         return f"suspended: {event.cause}" if event.cause else "left by itself"
-    if isinstance(event, JobRetried):
+    if isinstance(event, facts.JobRetried):
         return "failed, to be tried again"
-    if isinstance(event, JobFinished):
+    if isinstance(event, facts.JobFinished):
         return "finished"
-    if isinstance(event, JobFailed):
+    if isinstance(event, facts.JobFailed):
         if signal := _signal(found, event):
             return f"failed: killed by {signal}"
         code = "" if event.exit_code is None else f" {event.exit_code}"
         return f"failed: {event.cause}{code}"
-    if isinstance(event, JobCancelled):
+    if isinstance(event, facts.JobCancelled):
         return f"cancelled: {event.cause}" if event.cause else "cancelled"
     return "left its servers"
 
 
-def _signal(found: Explanation, failed: JobFailed) -> str:
+def _signal(found: Explanation, failed: facts.JobFailed) -> str:
     """Return the signal that killed the last attempt of a job that failed by itself."""
-    ends = [own.event for own in found.story.own if isinstance(own.event, AttemptEnded)]
+    ends = [own.event for own in found.story.own if isinstance(own.event, facts.AttemptEnded)]
     if failed.cause != EXITED or not ends or ends[-1].signal is None:
         return ""
     return signal_in_words(ends[-1].signal)
@@ -212,7 +196,7 @@ def _ended(found: Explanation) -> str:
     assert end is not None, "an outcome has an event"
     event = end.event
     at = clock(event.at_us)
-    if isinstance(event, JobRejected):
+    if isinstance(event, facts.JobRejected):
         why = rejection_in_words(event, found.story.spec, found.cluster)
         return f"was rejected at {at} as {event.reason}{': ' if why else ''}{why}"
     over_us = found.over_us
@@ -222,18 +206,20 @@ def _ended(found: Explanation) -> str:
     split = (
         f"after {span(total_us)}: {span(found.waited_us)} waiting, {span(found.held_us)} on servers"
     )
-    if isinstance(event, JobFinished):
+    if isinstance(event, facts.JobFinished):
         return f"finished at {at}, {split}"
-    if isinstance(event, JobFailed):
+    if isinstance(event, facts.JobFailed):
         code = "" if event.exit_code is None else f" with code {event.exit_code}"
         what = "hit its time limit" if event.cause == "timeout" else f"failed{code}"
         if signal := _signal(found, event):
             what = f"was killed by {signal}"
         why = "" if event.cause in ("timeout", "exit") else f" ({event.cause})"
         return f"{what}{why} at {at}, {split}"
-    assert isinstance(event, JobCancelled), "there is no other end"
+    assert isinstance(event, facts.JobCancelled), "there is no other end"
     cause = f" ({event.cause})" if event.cause and event.cause != "cancelled" else ""
-    asked = [own.event for own in found.story.own if isinstance(own.event, JobCancelRequested)]
+    asked = [
+        own.event for own in found.story.own if isinstance(own.event, facts.JobCancelRequested)
+    ]
     by = f" by {asked[-1].by}" if asked and asked[-1].by else ""
     by += f" with all of group {asked[-1].group!r}" if asked and asked[-1].group else ""
     cause = _unmet(found) if event.cause == DEPENDENCY else cause
@@ -247,7 +233,7 @@ def _unmet(found: Explanation) -> str:
             (each.job_id, found.ended[each.job_id])
             for each in found.story.spec.depends_on
             if each.when is not DependsWhen.any
-            and found.ended.get(each.job_id, Outcome.finished) is not Outcome.finished
+            and found.ended.get(each.job_id, facts.Outcome.finished) is not facts.Outcome.finished
         ),
         None,
     )
@@ -262,7 +248,7 @@ def _placed(found: Explanation) -> list[str]:
     if grant is None or found.outcome is not None:
         return []
     event, planned = grant.event, grant.round
-    assert isinstance(event, AllocationChanged), "a grant is an allocation"
+    assert isinstance(event, facts.AllocationChanged), "a grant is an allocation"
     number = "" if planned is None else f" of round {planned.number}"
     lines = [
         (
@@ -301,7 +287,7 @@ def room_in_words(found: Explanation, run: RunSpan) -> str:
 def _room_made(found: Explanation, planned: Round | None) -> list[tuple[str, list[JobId]]]:
     """Return what others had to do for a job in a round, and who they are."""
     changes = [own.event for own in found.story.victims if own.round == planned]
-    victims = [event for event in changes if isinstance(event, AllocationChanged)]
+    victims = [event for event in changes if isinstance(event, facts.AllocationChanged)]
     made = [
         ("had to leave", [each.job_id for each in victims if not each.allocation.shares]),
         ("had to move", [each.job_id for each in victims if each.allocation.shares]),
@@ -314,7 +300,7 @@ def _rehomed(found: Explanation, granted_seq: int) -> list[str]:
     told = [
         (own.seq, own.event)
         for own in found.story.own
-        if own.seq > granted_seq and isinstance(own.event, JobReshaped)
+        if own.seq > granted_seq and isinstance(own.event, facts.JobReshaped)
     ]
     moved = [each for each in told if each[1].allocation.sharing is Sharing.sliced][-1:]
     return [
@@ -326,11 +312,11 @@ def _rehomed(found: Explanation, granted_seq: int) -> list[str]:
 
 def _killed(found: Explanation) -> list[str]:
     """Return what the kernel killed of the last attempt for want of memory."""
-    ends = [own for own in found.story.own if isinstance(own.event, AttemptEnded)]
+    ends = [own for own in found.story.own if isinstance(own.event, facts.AttemptEnded)]
     if not ends or found.grant is None or ends[-1].seq < found.grant.seq:
         return []
     end = ends[-1].event
-    assert isinstance(end, AttemptEnded), "only such were taken"
+    assert isinstance(end, facts.AttemptEnded), "only such were taken"
     if not end.memory_kills:
         return []
     has = shares_before(found, ends[-1].seq)
@@ -349,7 +335,7 @@ def _because(found: Explanation, now: Segment) -> list[str]:
     told = now.told
     is_told_since = told is not None and told != after.round and told.seq > after.seq
     is_later = now.wait.reason in _LATER or is_told_since
-    if isinstance(after.event, AllocationChanged) and not is_later:
+    if isinstance(after.event, facts.AllocationChanged) and not is_later:
         why = decision_in_words(found, after)
         if after.event.because == HELD:
             return [f"it was suspended at {clock(after.event.at_us)}: {why}", finds]
@@ -384,7 +370,9 @@ def _dated(found: Explanation, now: Segment) -> list[str]:
 
 def _discarded(found: Explanation) -> list[str]:
     """Return which checkpoints a job goes on without, and why."""
-    events = [own.event for own in found.story.own if isinstance(own.event, CheckpointDiscarded)]
+    events = [
+        own.event for own in found.story.own if isinstance(own.event, facts.CheckpointDiscarded)
+    ]
     return [discarded_in_words(event) for event in events[-DISCARDED_NAMED:]]
 
 
@@ -409,13 +397,13 @@ def _of_class(found: Explanation, told: Round) -> str:
 def decision_in_words(found: Explanation, own: Own) -> str:
     """Return why something was decided about the job: rule, scores, gainers."""
     event = own.event
-    assert isinstance(event, AllocationChanged), "an allocation is decided by one kind only"
+    assert isinstance(event, facts.AllocationChanged), "an allocation is decided by one kind only"
     because = event.because
     if because == HELD:
         return f"held{by_in_words(found, own)}"
     if because == RESIZED:
         sizes = [each.event for each in found.story.own if each.seq < own.seq]
-        wish = next(event for event in reversed(sizes) if isinstance(event, JobResized))
+        wish = next(event for event in reversed(sizes) if isinstance(event, facts.JobResized))
         return f"{resized_by(wish)} wants it to have {gpus_in_words(wish.gpus)}"
     return because_in_words(because, scores_in_words(found, own))
 
@@ -423,14 +411,14 @@ def decision_in_words(found: Explanation, own: Own) -> str:
 def by_in_words(found: Explanation, own: Own) -> str:
     """Return by whom a job was put on hold that left its GPUs for that."""
     holds = [each.event for each in found.story.own if each.seq < own.seq]
-    by = next((event.by for event in reversed(holds) if isinstance(event, JobHeld)), "")
+    by = next((event.by for event in reversed(holds) if isinstance(event, facts.JobHeld)), "")
     return f" by {by}" if by else ""
 
 
 def scores_in_words(found: Explanation, own: Own) -> str:
     """Return what the scores of a decision say; empty where nobody can tell."""
     event = own.event
-    if not isinstance(event, AllocationChanged):
+    if not isinstance(event, facts.AllocationChanged):
         return ""
     measures = found.measures_at(own.seq)
     return decision_score(event.because, measures, found.used_gpu_us(event.at_us))
@@ -488,7 +476,7 @@ def became(found: Explanation) -> list[str]:
     later, story = found.later, found.story
     if later is None:
         return []
-    if isinstance(later.event, AllocationChanged):
+    if isinstance(later.event, facts.AllocationChanged):
         gpus = gpus_in_words(later.event.allocation.gpus)
         what = "its place" if not later.event.allocation.gpus else gpus
         after = span(later.event.at_us - story.at_us)
@@ -508,11 +496,11 @@ def became(found: Explanation) -> list[str]:
 
 def size_of(found: Explanation) -> dict[str, object] | None:
     """Return who gave the job its size; None: it has the one it was submitted with."""
-    told = [own for own in found.story.own if isinstance(own.event, JobResized)]
+    told = [own for own in found.story.own if isinstance(own.event, facts.JobResized)]
     if not told:
         return None
     last, event = told[-1], told[-1].event
-    assert isinstance(event, JobResized), "only such were taken"
+    assert isinstance(event, facts.JobResized), "only such were taken"
     spec = found.story.submitted.spec
     fewest, most = spec.sizes
     when = f"{clock(event.at_us)} (e{last.seq}) by {resized_by(event)}"
@@ -526,7 +514,7 @@ def size_of(found: Explanation) -> dict[str, object] | None:
     }
 
 
-def resized_by(event: JobResized) -> str:
+def resized_by(event: facts.JobResized) -> str:
     """Return who wanted another size, in words."""
     return "the policy" if event.by == BY_POLICY else event.by or "somebody"
 
@@ -548,10 +536,10 @@ def leaving_in_words(found: Explanation) -> list[str]:
     if own is None:
         return []
     event, at = own.event, clock(own.event.at_us)
-    if isinstance(event, JobSuspended):
+    if isinstance(event, facts.JobSuspended):
         cause = f": {event.cause}" if event.cause else ""
         return [f"it stopped by itself at {at} (e{own.seq}){cause}; it has yet to leave its GPUs"]
-    assert isinstance(event, AllocationChanged), "nothing else makes it leave"
+    assert isinstance(event, facts.AllocationChanged), "nothing else makes it leave"
     goes = f"move to {allocation_in_words(event.allocation, _SERVERS_NAMED)}"
     what = goes if event.allocation.shares else "leave"
     number = "" if own.round is None else f" of round {own.round.number}"

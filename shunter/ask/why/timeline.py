@@ -16,36 +16,13 @@ from shunter.events import (
     JOB_ENDS,
     NOTHING,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
     Demand,
     Event,
-    GpuQuarantined,
-    GpuRestored,
-    GpusReleased,
-    GpusTaken,
     JobId,
-    JobRetried,
-    JobSuspended,
-    LaunchFailed,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
     NodeName,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    Outcome,
-    ProfileSampled,
-    QuotaChanged,
     Reason,
-    RoundPlanned,
-    ToleranceLearnt,
     Wait,
-    WaitReasonChanged,
+    facts,
     is_preemption,
     outcome_of,
     row_encoder,
@@ -156,19 +133,19 @@ class _Timeline:
         """Follow an event of its own."""
         event = own.event
         ends = isinstance(event, JOB_ENDS)
-        if isinstance(event, AllocationChanged) and self._runs_since is not None:
+        if isinstance(event, facts.AllocationChanged) and self._runs_since is not None:
             self._told_to_leave = own
-        if isinstance(event, JobSuspended):
+        if isinstance(event, facts.JobSuspended):
             self._told_to_leave = self._told_to_leave or own
-        if isinstance(event, AllocationLearned):
+        if isinstance(event, facts.AllocationLearned):
             self._where = event.allocation
-        if isinstance(event, AttemptEnded):
+        if isinstance(event, facts.AttemptEnded):
             self._gone_us = event.ended_us
         if self._runs_since is not None and _leaves(own):
             self._leave(own, ends=ends)
         elif ends and self._waits_since is not None:
             self._end_within(own)
-        elif isinstance(event, JobRetried) and self.runs:
+        elif isinstance(event, facts.JobRetried) and self.runs:
             self.runs[-1] = replace(self.runs[-1], ended_by=own)
         if gives_gpus(event):
             self._granted = own
@@ -182,7 +159,7 @@ class _Timeline:
             self.runs.append(self._run(None, None))
 
     def _leave(self, own: Own, *, ends: bool) -> None:
-        by = own if ends or isinstance(own.event, AttemptLost) else self._told_to_leave or own
+        by = own if ends or isinstance(own.event, facts.AttemptLost) else self._told_to_leave or own
         assert self._runs_since is not None, "only a run can end here"
         self._left_us = to_us = own.event.at_us
         if self._gone_us is not None:  # up to its release nobody used what it held
@@ -210,9 +187,22 @@ class _Timeline:
 
 _OF_ALL = frozenset(
     (
-        *(RoundPlanned, QuotaChanged, ToleranceLearnt, ProfileSampled, *JOB_ENDS),
-        *(NodeAdded, NodeDrained, NodeRestored, NodeLost, NodeUnreachable, NodeReachable),
-        *(NodeRemoved, GpuQuarantined, GpuRestored, GpusTaken),
+        *(
+            facts.RoundPlanned,
+            facts.QuotaChanged,
+            facts.ToleranceLearnt,
+            facts.ProfileSampled,
+            *JOB_ENDS,
+        ),
+        *(
+            facts.NodeAdded,
+            facts.NodeDrained,
+            facts.NodeRestored,
+            facts.NodeLost,
+            facts.NodeUnreachable,
+            facts.NodeReachable,
+        ),
+        *(facts.NodeRemoved, facts.GpuQuarantined, facts.GpuRestored, facts.GpusTaken),
     )
 )
 """The kinds of events by which the reason of a job may change that they are not about."""
@@ -260,7 +250,7 @@ class WaitReasons:
     def follow(self, event: Event, state: State) -> None:
         """Note why the job waits right after an event, which is folded."""
         kind = type(event)
-        if kind is RoundPlanned:
+        if kind is facts.RoundPlanned:
             self._note_round(event, state.seq)
         elif getattr(event, "job_id", None) == self._job_id:
             self._note_own(event)
@@ -281,17 +271,17 @@ class WaitReasons:
             self.changes.append(ReasonChange(state.seq, event.at_us, wait, told))
 
     def _note_round(self, event: Event, seq: int) -> None:
-        assert isinstance(event, RoundPlanned), "its kind was looked at"
+        assert isinstance(event, facts.RoundPlanned), "its kind was looked at"
         self._round = Round(seq, event.number, event.at_us)
         self._is_recorded |= bool(event.consolidated or event.spread)
         self._of_classes.update(dict.fromkeys([each.demand for each in event.waits], self._round))
 
     def _note_own(self, event: Event) -> None:
-        if isinstance(event, WaitReasonChanged):
+        if isinstance(event, facts.WaitReasonChanged):
             self._of_own = self._round
-        elif isinstance(event, AllocationChanged):
+        elif isinstance(event, facts.AllocationChanged):
             self._of_leaving = None if is_ordered(event) else self._round
-        elif isinstance(event, AttemptLost):
+        elif isinstance(event, facts.AttemptLost):
             self._of_leaving = None
 
     def _class_of(self, job: Job, state: State) -> Demand:
@@ -348,7 +338,7 @@ def segments_of(story: JobEvents, waiting: Waiting, reasons: WaitReasons) -> lis
     return found or [ending]
 
 
-_NUMBER, _WAITS = (row_fields(RoundPlanned).index(name) for name in ("number", "waits"))
+_NUMBER, _WAITS = (row_fields(facts.RoundPlanned).index(name) for name in ("number", "waits"))
 
 
 async def _round_that_told(reader: LogReader, demand: Demand, seq: int) -> Round | None:
@@ -358,7 +348,7 @@ async def _round_that_told(reader: LogReader, demand: Demand, seq: int) -> Round
     words = [b"[%b,[" % key]
     async for frame in reader.frames_before(seq):
         for number, row in reversed([*frame.rows_with(words=words)]):
-            is_round = row[0] == RoundPlanned.__name__ and number <= seq
+            is_round = row[0] == facts.RoundPlanned.__name__ and number <= seq
             if is_round and any(orjson.dumps(each) == key for each, _ in row[_WAITS]):
                 return Round(number, row[_NUMBER], row[1])
     return None
@@ -366,23 +356,23 @@ async def _round_that_told(reader: LogReader, demand: Demand, seq: int) -> Round
 
 def is_displacement(event: Event) -> bool:
     """Say whether a job lost its GPUs because others have them."""
-    return isinstance(event, AllocationChanged) and event.because.rule == DISPLACED.rule
+    return isinstance(event, facts.AllocationChanged) and event.because.rule == DISPLACED.rule
 
 
 def _given_by(own: Own | None) -> Allocation:
     event = None if own is None else own.event
-    return event.allocation if isinstance(event, AllocationChanged) else NOTHING
+    return event.allocation if isinstance(event, facts.AllocationChanged) else NOTHING
 
 
 def _leaves(own: Own) -> bool:
     """Say whether a job holds nothing any more after an event of its own."""
     event = own.event
-    if isinstance(event, AllocationChanged):
+    if isinstance(event, facts.AllocationChanged):
         return event.instant
-    return isinstance(event, (*JOB_ENDS, GpusReleased, AttemptLost, LaunchFailed))
+    return isinstance(event, (*JOB_ENDS, facts.GpusReleased, facts.AttemptLost, facts.LaunchFailed))
 
 
-def ended_as(own: Own | None) -> Outcome | None:
+def ended_as(own: Own | None) -> facts.Outcome | None:
     """Return how a job ended, by the event that ended it; None: by none of that kind."""
     if own is None or not isinstance(own.event, JOB_ENDS):
         return None
@@ -400,7 +390,7 @@ async def losses_before(reader: LogReader, runs: list[RunSpan]) -> list[str]:
     Each in words, with when and by what; none: it was not preempted, or nobody had.
     """
     last = next((run.ended_by for run in reversed(runs) if run.ended_by is not None), None)
-    if last is None or not isinstance(last.event, AllocationChanged):
+    if last is None or not isinstance(last.event, facts.AllocationChanged):
         return []
     if not is_preemption(last.event):
         return []
@@ -414,13 +404,13 @@ async def losses_before(reader: LogReader, runs: list[RunSpan]) -> list[str]:
 
 async def _loss(
     reader: LogReader, job_id: JobId, seq: int, at_us: int
-) -> JobSuspended | AttemptLost | None:
+) -> facts.JobSuspended | facts.AttemptLost | None:
     """Return what a job lost its GPUs by before an event; None: by nobody outside."""
-    found: JobSuspended | AttemptLost | None = None
+    found: facts.JobSuspended | facts.AttemptLost | None = None
     for _, event in await reader.job_events(job_id, seq):
-        if isinstance(event, JobSuspended | AttemptLost):
+        if isinstance(event, facts.JobSuspended | facts.AttemptLost):
             found = event if event.cause else None
-        elif isinstance(event, AllocationChanged) and event.at_us < at_us:
+        elif isinstance(event, facts.AllocationChanged) and event.at_us < at_us:
             found = None  # it was given others, or a plan took them
     return found
 

@@ -35,15 +35,7 @@ from shunter.core import (
     WorldEnded,
 )
 from shunter.core.speeds import SpeedModel
-from shunter.events import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-    JobId,
-    JobSpec,
-    NodeLost,
-    NodeReachable,
-)
+from shunter.events import JobId, JobSpec, facts
 
 
 class SimulatedBackend:
@@ -204,9 +196,9 @@ class SimulatedBackend:
                 elif type(what) is Ready and self._world.turns is not None:
                     self._world.turns.ready(job_id, at_us)
                 else:
-                    self._world.leaving -= type(what) is GpusReleased
+                    self._world.leaving -= type(what) is facts.GpusReleased
                     inputs.append(
-                        at_its_speed(what, runs) if type(what) is AttemptStarted else what
+                        at_its_speed(what, runs) if type(what) is facts.AttemptStarted else what
                     )
             if self._changes.at_us == bound_us:
                 self._change_node(inputs)
@@ -253,9 +245,9 @@ class SimulatedBackend:
         change = self._changes.take()
         at_us = change.at_us
         if not change.is_loss:
-            inputs.append(NodeReachable(at_us, change.node))
+            inputs.append(facts.NodeReachable(at_us, change.node))
             return
-        inputs.append(NodeLost(at_us, change.node, change.cause))
+        inputs.append(facts.NodeLost(at_us, change.node, change.cause))
         there = [name for name, run in self._work.runs.items() if change.node in run.nodes]
         if self._world.turns is not None:
             self._world.turns.lost(change.node)
@@ -266,7 +258,7 @@ class SimulatedBackend:
             else:
                 lost_us = self._work.lose(job_id, at_us)
                 self._world.went(job_id, run, at_us)
-                inputs.append(AttemptLost(at_us, job_id, run.attempt, "node lost", lost_us))
+                inputs.append(facts.AttemptLost(at_us, job_id, run.attempt, "node lost", lost_us))
 
     def _end_round(self, rounds: GangRounds, at_us: int, inputs: list[Input]) -> None:
         ended = [(name, run) for name, run in self._work.runs.items() if run.is_over(at_us)]

@@ -32,7 +32,7 @@ from shunter.core import (
     Terminate,
     worked_us,
 )
-from shunter.events import AttemptStarted, GpusReleased, JobId, Sharing, TurnEnded, fact
+from shunter.events import JobId, Sharing, fact, facts
 
 _SLICED = Sharing.sliced
 
@@ -121,7 +121,7 @@ def _resume_attempt(world: World, costs: Costs, job: Job, now_us: int) -> None:
     has_left = job.phase is SUSPENDING and job.working_since_us is None
     if job.phase is ENDING or has_left or not job.held.shares:
         free_us = now_us + (_suspension_us(costs, job) if has_left else 0)
-        world.enter(free_us, job_id, GpusReleased(free_us, job_id, job.attempt))
+        world.enter(free_us, job_id, facts.GpusReleased(free_us, job_id, job.attempt))
         world.leaving += 1
         return
     began_us = _began_us(costs, job, now_us)
@@ -149,7 +149,7 @@ def _resume_attempt(world: World, costs: Costs, job: Job, now_us: int) -> None:
     if tenants is not None and not is_still:
         tenants.enter(job_id, job.held)
     if job.phase is LAUNCHING:
-        started = AttemptStarted(began_us, job_id, job.attempt, speed=run.step_rate.speed)
+        started = facts.AttemptStarted(began_us, job_id, job.attempt, speed=run.step_rate.speed)
         world.enter(began_us, job_id, started)
 
 
@@ -188,7 +188,9 @@ def _resume_turns(world: World, state: State, now_us: int) -> None:
         if job.gpus:
             world.work.stop(job.job_id, now_us)
         if job.gpus or job.job_id in state.gang_turns:
-            world.enter(now_us, job.job_id, TurnEnded(now_us, job.job_id, job.attempt), BEFORE_ALL)
+            world.enter(
+                now_us, job.job_id, facts.TurnEnded(now_us, job.job_id, job.attempt), BEFORE_ALL
+            )
     for job in sorted(works, key=lambda job: (not job.gpus, job.ordinal)):
         if not (job.is_on_hold and job.spec.suspend_mode.value == "stop"):
             turns.ready(job.job_id, now_us)

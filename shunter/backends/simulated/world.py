@@ -31,21 +31,7 @@ from shunter.core import (
     Weigh,
 )
 from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
-from shunter.events import (
-    AttemptStarted,
-    GpusReleased,
-    JobContinued,
-    JobId,
-    JobStopped,
-    JobSuspended,
-    ProfileSampled,
-    Sharing,
-    SpeedChanged,
-    TurnEnded,
-    TurnStarted,
-    fact,
-    replace,
-)
+from shunter.events import JobId, Sharing, fact, facts, replace
 
 # What is measured of running jobs. A mini-batch is its true time times exp(noise x z), z a standard
 # normal number by Box and Muller (Annals of Mathematical Statistics 29(2), 1958) from a stream of
@@ -79,7 +65,7 @@ class Samples:
         left: int,
         batch_s: float,
         factors: ModelFactors | None,
-    ) -> ProfileSampled:
+    ) -> facts.ProfileSampled:
         """Return what is measured of a job now; steps, where it counts them.
 
         Args:
@@ -96,7 +82,7 @@ class Samples:
         done = None if steps is None else steps * (units - left) // units if units else steps
         if self.noise:
             batch_s *= exp(self.noise * _normal(RandomStream(self.seed, "samples", job_id, at_us)))
-        return ProfileSampled(at_us, job_id, run.attempt, done, batch_s, used, memory_mb)
+        return facts.ProfileSampled(at_us, job_id, run.attempt, done, batch_s, used, memory_mb)
 
 
 class Sampler:
@@ -119,7 +105,7 @@ class Sampler:
         self._work = work
         self._enter = enter
 
-    def measured(self, job_id: JobId, at_us: int) -> list[ProfileSampled]:
+    def measured(self, job_id: JobId, at_us: int) -> list[facts.ProfileSampled]:
         """Return what is measured of an attempt now; foresee its next sample."""
         work, run = self._work, self._work.runs[job_id]
         batch_s = work.batch_s(job_id, run)
@@ -146,13 +132,13 @@ NO_SAMPLES: Final = Samples()
 
 
 _OF_ONE_ATTEMPT = (
-    AttemptStarted,
-    SpeedChanged,
-    JobStopped,
-    JobContinued,
+    facts.AttemptStarted,
+    facts.SpeedChanged,
+    facts.JobStopped,
+    facts.JobContinued,
     Ready,
-    TurnStarted,
-    TurnEnded,
+    facts.TurnStarted,
+    facts.TurnEnded,
 )
 
 
@@ -210,7 +196,7 @@ def is_void(job_id: JobId, what: Any, runs: dict[JobId, Run]) -> bool:
     return False
 
 
-def at_its_speed(started: AttemptStarted, runs: dict[JobId, Run]) -> AttemptStarted:
+def at_its_speed(started: facts.AttemptStarted, runs: dict[JobId, Run]) -> facts.AttemptStarted:
     """Return the start of an attempt, told now, with the speed it has by now."""
     run = runs[started.job_id]
     run.told = True
@@ -424,7 +410,7 @@ class World:
         if not self.instant:
             moved_from, task.moves_from = task.moves_from, ()
             speed = run.step_rate.speed
-            started = AttemptStarted(run.began_us, job_id, attempt, "", moved_from, speed)
+            started = facts.AttemptStarted(run.began_us, job_id, attempt, "", moved_from, speed)
             self.enter(run.began_us, job_id, started)
         if self.rounds is not None:
             self.rounds.launched()
@@ -455,9 +441,9 @@ class World:
             self.enter(now_us, job_id, self.exited(job_id, run, now_us))
             self.work.forget(job_id, run, now_us)
         elif not self.instant:
-            suspended = JobSuspended(now_us, job_id, attempt, None, left.lost_us)
+            suspended = facts.JobSuspended(now_us, job_id, attempt, None, left.lost_us)
             self.enter(now_us, job_id, suspended)
-            self.enter(left.free_us, job_id, GpusReleased(left.free_us, job_id, attempt))
+            self.enter(left.free_us, job_id, facts.GpusReleased(left.free_us, job_id, attempt))
             self.leaving += 1
 
     def _notice_us(self, run: Run, now_us: int) -> int:
@@ -488,14 +474,14 @@ class World:
         if run is None or run.attempt != order.attempt or run.is_over(now_us):
             return
         if self.turns is not None and self.turns.stopped(job_id, run, now_us):
-            self.enter(now_us, job_id, JobStopped(now_us, job_id, run.attempt))
+            self.enter(now_us, job_id, facts.JobStopped(now_us, job_id, run.attempt))
             return
         if run.is_stopped:
             return
         self.work.stop(job_id, now_us)
         self.changed_hands(job_id, run, now_us)
         at_us = max(now_us, run.began_us)
-        self.enter(at_us, job_id, JobStopped(at_us, job_id, run.attempt))
+        self.enter(at_us, job_id, facts.JobStopped(at_us, job_id, run.attempt))
 
     def go_on(self, order: Continue, now_us: int) -> None:
         """Let a stopped attempt work again."""
@@ -504,13 +490,13 @@ class World:
             return
         if self.turns is not None and run.allocation.sharing is Sharing.sliced:
             if self.turns.continued(job_id, run, now_us):
-                self.enter(now_us, job_id, JobContinued(now_us, job_id, run.attempt))
+                self.enter(now_us, job_id, facts.JobContinued(now_us, job_id, run.attempt))
             return
         anew = self.work.go_on(job_id, now_us)
         at_us, speed = anew.works_from_us, anew.step_rate.speed
-        self.enter(at_us, job_id, JobContinued(at_us, job_id, run.attempt))
+        self.enter(at_us, job_id, facts.JobContinued(at_us, job_id, run.attempt))
         if speed != 1.0:  # what the scheduler takes for granted
-            self.enter(at_us, job_id, SpeedChanged(at_us, job_id, run.attempt, speed))
+            self.enter(at_us, job_id, facts.SpeedChanged(at_us, job_id, run.attempt, speed))
         self.changed_hands(job_id, anew, now_us)
         self.works_again(job_id, anew, at_us)
 
@@ -572,7 +558,7 @@ class World:
         for job_id, run, speed in zip(job_ids, anew, before, strict=True):
             self.foresee_end(job_id, run)
             if run.told and run.step_rate.speed != speed:
-                changed = SpeedChanged(now_us, job_id, run.attempt, run.step_rate.speed)
+                changed = facts.SpeedChanged(now_us, job_id, run.attempt, run.step_rate.speed)
                 self.enter(now_us, job_id, changed)
 
     def end_us(self, run: Run) -> int | None:
