@@ -105,7 +105,8 @@ def decode_greeting(line: bytes) -> messages.Greeting:
         older = "the agent" if found < messages.PROTOCOL else "this scheduler"
         raise OtherProtocolError(
             f"is of an agent that speaks version {found} of the protocol, expected "
-            f"{messages.PROTOCOL}: {older} is the older one, so install the other's version of Shunter in its place"
+            f"{messages.PROTOCOL}: {older} is the older one, so install the other's version of "
+            "Shunter in its place"
         )
     return messages.Greeting.decoded(told)
 

@@ -353,6 +353,8 @@ class Shares(Message):
     cpus: tuple[int, ...] = field(a_list(COUNT, COUNT_MOST))
 
 
+WEIGHT = a_number(1e-6, 1e6)
+PACK = a_text(256)
 TIMETABLE = a_list(COUNT, 3)
 HOMES = a_list(a_row(as_it_is, GPU_MASK), COUNT_MOST)
 
@@ -367,9 +369,9 @@ class AttemptTurns(Message):
     turns by a `timetable`: period, first instant and length, in microseconds since the epoch.
     """
 
-    weight: float = field(as_it_is)
+    weight: float = field(WEIGHT)
     is_fixed: bool = field(a_flag)
-    quantum_us: int = field(COUNT)
+    quantum_us: int = field(a_whole(1))
     wait_most_us: int | None = field(or_none(COUNT))
     boundary_most_us: int = field(COUNT)
     homes: tuple[tuple[str, int], ...] = field(HOMES, default=(), is_sparse=True)
@@ -409,10 +411,6 @@ class Order(Message):
     cgroup: str | None = field(as_it_is, default=None, is_sparse=True)
     user: User | None = field(User.decoded, default=None, is_sparse=True)
     seal: str = field(as_it_is, default="", is_sparse=True)
-
-
-WEIGHT = a_number(1e-6, 1e6)
-PACK = a_text(256)
 
 
 class Command(Message):
