@@ -85,7 +85,8 @@ PORT = a_whole(0, 65535)
 USER = a_whole(0, 2**32 - 1)
 GPU_MASK = a_whole(0, 2**1024 - 1)
 CPUS = a_list(a_whole(0, 1 << 16), 1 << 13)
-PIDS = a_list(a_whole(0, 2**31 - 1), PIDS_MOST)
+PID = a_whole(0, 2**31 - 1)
+PIDS = a_list(PID, PIDS_MOST)
 PATH = a_text(4096)
 LONG_TEXT = a_text(LINE_BYTES_MAX)
 CAUSE = a_text(1000)
@@ -273,8 +274,9 @@ MANY_KNOWN = a_list(Known.decoded, ATTEMPTS_MOST)
 
 def a_pid(name: object) -> int:
     """Hold the name in an object, or a number, to be the id of a process."""
-    digits = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) <= 10
-    return a_whole(0, 2**31 - 1)(int(str(name)) if digits else name)
+    if isinstance(name, str) and name.isascii() and name.isdigit() and len(name) <= 10:
+        return PID(int(name))
+    return PID(name)
 
 
 class GpuReading(Message):
