@@ -14,8 +14,7 @@ LIVE_WORKERS ?= 6
 # Which seeds `make chaos` runs, and how many at a time.
 SEEDS ?= 1-10
 CHAOS_WORKERS ?= 4
-# xdist would start one worker a core even on a large server; past eight they only wait.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
+PYTEST := $(BIN)/python -m pytest -p tests.forked --forks $(WORKERS)
 UV := build/lock/bin/uv
 TORCH ?= torch==2.13.0
 # CI sets --must-run: a machine on which not one of the selected tests can run is no green one.
@@ -40,7 +39,7 @@ demo: setup ## install, run the demonstration, and report on it in build/demo
 
 test: setup-dev ## install and run the tests; THOROUGH=1: with longer searches, and with all seeds
 	@echo "running the tests, a dot each; on two cores it takes some minutes, the first of which reads them"
-	SHUNTER_THOROUGH=$(THOROUGH) $(PYTEST) -m "not fidelity and not live" --ignore=tests/examples
+	SHUNTER_THOROUGH=$(THOROUGH) $(PYTEST) -m "not fidelity and not live" $(addprefix --ignore=tests/,examples fidelity live)
 
 check: format-check lint types imports test docs examples ## everything CI holds
 

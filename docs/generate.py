@@ -35,11 +35,11 @@ Values are merged, the later the stronger: defaults, the file, the environment (
 (`--set policy.name=las`, `--set cluster.nodes.0.gpus=8`). A value given there is read as TOML, else
 as text. `shunter config show FILE --origin` says where each value came from. A trace named later
 takes the place of `[workload.generate]`, and the other way round; so do a cluster file and
-`[[cluster.nodes]]`. What is recorded of a cluster file are its servers, as if they stood in tables.
+`[[cluster.nodes]]`. Of a cluster file its servers are recorded, as if they were tables of the file.
 
 Paths in the file are relative to the file; in the environment and on the command line they are
 relative to the working directory. A *duration* is a number of seconds or a text such as `"90s"`,
-`"5m"`, `"1h30m"`, `"2d"`. Where no upper bound is told, a whole number is
+`"5m"`, `"1h30m"`, `"2d"`. Where no upper bound is given, a whole number is
 less than 2,147,483,648.
 
 This page is made from the models by `docs/generate.py`.
@@ -49,7 +49,7 @@ CLI_HEAD = """\
 
 Data goes to stdout, everything else (faults of a trace, progress, errors) to stderr. `--json`
 prints one document and nothing else. `NO_COLOR` or `--no-color` turns colour off. What each exit
-code means stands in [exit codes](exit-codes.md).
+code means is in [exit codes](exit-codes.md).
 
 This page is made from the commands by `docs/generate.py`.
 """

@@ -424,7 +424,7 @@ class Pool:
 
 Gpu = tuple[NodeName, int]
 
-_SLICED = Sharing.sliced  # members are slow to look up
+_EXCLUSIVE, _, _SLICED = Sharing  # members are slow to look up
 
 
 def gpus_of(share: Share) -> list[Gpu]:
@@ -462,9 +462,13 @@ class Tenants:
     def join(self, ordinal: int, job_id: JobId, what: Allocation) -> tuple[Share, ...]:
         """Enter a job; return its shares, with only the GPUs on which it is the first.
 
+        One that shares no GPUs is in no list.
+
         Raises:
             IllegalEventError: it is there already.
         """
+        if what.sharing is _EXCLUSIVE:
+            return what.shares
         first = []
         for share in what.shares:
             mask = 0
@@ -486,6 +490,8 @@ class Tenants:
         Raises:
             IllegalEventError: it is not there.
         """
+        if what.sharing is _EXCLUSIVE:
+            return what.shares
         last = []
         for share in what.shares:
             mask = 0

@@ -199,15 +199,11 @@ class MeasuredShares:
         means, told = ({}, {}) if same is None else (same.means, same.told)
         means.pop(share, None)
         told.pop(share, None)
-        if before is None and len(self._jobs) > len(self._state.jobs):
-            self._forget_ended()
+        if before is None and len(self._jobs) > len(jobs := self._state.jobs):
+            self._jobs = {job_id: mine for job_id, mine in self._jobs.items() if job_id in jobs}
         self._jobs[job.job_id] = _Measured(
             where, job.attempt, job.allocation, share, means, told, step
         )
-
-    def _forget_ended(self) -> None:
-        jobs = self._state.jobs
-        self._jobs = {job_id: mine for job_id, mine in self._jobs.items() if job_id in jobs}
 
     def _share(self, job: Job) -> _PerGpu | None:
         """Return what each GPU of a job has; None: unsaid, or not the same for all."""

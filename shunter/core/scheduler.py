@@ -175,8 +175,10 @@ class Scheduler:
         if self.rules.backend_rounds:
             ended, self.round_ended = self.round_ended, False
             return ended
-        if self.rules.round_us and not self._is_on_grid(now_us):
-            return False
+        if self.rules.round_us:  # a round begins on the grid, and only once
+            number, rest_us = divmod(now_us, self.rules.round_us)
+            if rest_us or number == self.state.round_number:
+                return False
         if self.replan_needed and not self._often.settled(self.memory):
             return True
         wake_us = self._often.wake_at(self.memory)
@@ -267,15 +269,11 @@ class Scheduler:
         """Ask somebody else from now on, who goes on with the same memory."""
         self.asked = self._often = self.planner.policy = asked
 
-    def _is_on_grid(self, now_us: int) -> bool:
-        """Say whether a round begins now that has not been planned yet."""
-        number, rest_us = divmod(now_us, self.rules.round_us)
-        return not rest_us and number != self.state.round_number
-
     def _plan(self, now_us: int) -> None:
         trigger = (_ROUND if self.rules.round_us else _EVENT) if self.replan_needed else _WAKE
-        if self.asked.is_lost:
-            self._begin_anew(now_us)
+        if self.asked.is_lost:  # it begins with a new memory, as if it had just started
+            self.view.now_us = now_us
+            self.adopt(self.asked.start(self.view), replan_needed=self.replan_needed)
         targets = self.planner.targets(now_us)
         if targets is not None:
             self.emit(targets)
@@ -313,11 +311,6 @@ class Scheduler:
                 f"policy {name} failed in plan: in {self.fruitless:,} rounds it started nothing "
                 f"and nothing else will happen; {len(jobs):,} jobs wait, first {next(iter(jobs))}"
             )
-
-    def _begin_anew(self, now_us: int) -> None:
-        """Give a policy that lost its memory a new one, as if it had just begun."""
-        self.view.now_us = now_us
-        self.adopt(self.asked.start(self.view), replan_needed=self.replan_needed)
 
     def _routed(self) -> dict[type[Event], _Route]:
         """Return what is done with each kind of fact, with the observers of today."""

@@ -550,13 +550,9 @@ class State:
 
     def _occupy(self, job: Job) -> None:
         """Take again what a job was given and holds."""
-        cluster, given, held = self.cluster, job.allocation.shares, job.held.shares
-        if job.allocation.sharing is not _EXCLUSIVE:
-            given = cluster.deciding.join(job.ordinal, job.job_id, job.allocation)
-        if job.held.sharing is not _EXCLUSIVE:
-            held = cluster.holding.join(job.ordinal, job.job_id, job.held)
-        cluster.decide(given)
-        cluster.hold(held)
+        cluster = self.cluster
+        cluster.decide(cluster.deciding.join(job.ordinal, job.job_id, job.allocation))
+        cluster.hold(cluster.holding.join(job.ordinal, job.job_id, job.held))
 
     def pack_of(self, job: Job) -> list[Job]:
         """Return a job and those that it has its turns together with."""

@@ -17,7 +17,14 @@ import anyio
 from shunter import clock
 from shunter.backends.node import WITHDRAWN, Wiring, WrongMessageError, claimed_by, get, put
 from shunter.backends.node.host import NOTED
-from shunter.backends.slurm import GpuRequest, NetworkSwitch, Slurm, SlurmServer, SlurmSettings
+from shunter.backends.slurm import (
+    UNTYPED,
+    GpuRequest,
+    NetworkSwitch,
+    Slurm,
+    SlurmServer,
+    SlurmSettings,
+)
 from shunter.config import (
     BackendSection,
     ClusterSection,
@@ -43,8 +50,6 @@ from shunter.events.log import LogWriter, read_log
 
 CRYPTOGRAPHY_LEAST = 46
 """The oldest version that the extra `slurm` takes, a whole number."""
-UNTYPED = "gpu"
-"""The type under which discovery counts GPUs that have none in Slurm."""
 
 
 def check_served(section: BackendSection) -> None:
@@ -195,16 +200,23 @@ class SeesNodes(Protocol):
 
 
 @runtime_checkable
-class SeesDrains(Protocol):
-    """A backend some of whose nodes take no new jobs only until they are held anew."""
+class HoldsOnDemand(Protocol):
+    """A backend whose servers come and go with the demand."""
+
+    def want(self, waiting: Sequence[GpuRequest]) -> None:
+        """Take in what jobs wait for."""
+
+    @property
+    def unheld(self) -> Collection[NodeName]:
+        """The servers that are not held now, and on which nothing of ours runs."""
 
     @property
     def renewed(self) -> Collection[NodeName]:
-        """The nodes of which that holds now."""
+        """The servers that take no new jobs only until they are held again."""
 
     @property
     def drains_changed(self) -> anyio.Event:
-        """What is set when it begins to hold of a node, or does not any more."""
+        """What is set when a server begins to take no new jobs, or does not any more."""
 
 
 def is_by_slurm(by: str) -> bool:
@@ -235,7 +247,9 @@ async def follow_slurm_nodes(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_note, feed, seq, by)
         while True:
-            changed = backend.drains_changed if isinstance(backend, SeesDrains) else anyio.Event()
+            changed = (
+                backend.drains_changed if isinstance(backend, HoldsOnDemand) else anyio.Event()
+            )
             out = backend.out_of_service(clock.wall_s())
             if out is not None:
                 await _follow_drains(state, out, by, tell)
@@ -307,18 +321,6 @@ JOBS_MOST = 2000
 """Beyond so many that wait, more of them ask for no more servers than there are."""
 
 
-@runtime_checkable
-class HoldsOnDemand(Protocol):
-    """A backend whose servers come and go with the demand."""
-
-    def want(self, waiting: Sequence[GpuRequest]) -> None:
-        """Take in what jobs wait for."""
-
-    @property
-    def unheld(self) -> Collection[NodeName]:
-        """The servers that are not held now, and on which nothing of ours runs."""
-
-
 async def tell_demand(
     feed: Feed, state: State, backend: HoldsOnDemand, by: Mapping[NodeName, str]
 ) -> None:
@@ -334,8 +336,7 @@ async def tell_demand(
     while True:
         if feed.committed != seq:
             seq = feed.committed
-            renewed = backend.renewed if isinstance(backend, SeesDrains) else ()
-            found = [node for node in renewed if is_by_slurm(by.get(node, ""))]
+            found = [node for node in backend.renewed if is_by_slurm(by.get(node, ""))]
             backend.want(waiting_requests(state, found))
         await anyio.sleep(DEMAND_EVERY_S)
 

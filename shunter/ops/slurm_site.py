@@ -16,7 +16,7 @@ from shunter.backends.slurm import (
     Reservation,
     Slurm,
     SlurmNode,
-    node_reservation,
+    queue_options,
     reservation_in,
 )
 from shunter.config import GPUS_MAX, ClusterSection, SlurmSection
@@ -155,8 +155,7 @@ def _unfit(node: SlurmNode) -> str:
 
 
 def _trouble(node: SlurmNode) -> str:
-    state = "+".join([node.state, *sorted(node.flags)]).lower()
-    return f"{state}: {node.reason}" if node.reason else state
+    return f"{node.states_in_words}: {node.reason}" if node.reason else node.states_in_words
 
 
 def _kind(node: SlurmNode, place: Place) -> ServerKind:
@@ -335,8 +334,8 @@ def _servers(
             what = f"Slurm gives out {given}, the config says more"
             yield Finding(name, "bad", what, f"correct cpus and memory_gb of {name} in [cluster]")
         if not node.is_in_service:
-            state = "+".join([node.state, *sorted(node.flags)]).lower()
-            out.setdefault(f"{state}, {node.reason or 'no reason given'}", []).append(name)
+            why = f"{node.states_in_words}, {node.reason or 'no reason given'}"
+            out.setdefault(why, []).append(name)
     for why, names in out.items():
         mend = "its administrator resumes it: scontrol update NodeName=… State=RESUME"
         yield Finding("slurm", "poor", f"no job starts on {', '.join(names)}: {why}", mend)
@@ -362,16 +361,15 @@ def reserved(
     """
 
     names = [str(name) for name, _ in cluster.servers()]
-    for each in sorted(found.reservations, key=lambda each: (each.start_s or 0, each.name)):
+    for each in sorted(found.reservations, key=lambda each: (each.start_s, each.name)):
         nodes = [name for name in names if name in each.nodes]
-        kept = node_reservation(each)
-        if not nodes or kept.end_s <= now_s or each.name == reservation_in(options):
+        if not nodes or each.end_s <= now_s or each.name == reservation_in(options):
             continue
         starts = "nothing starts there before it is over"
-        if kept.start_s > now_s:
+        if each.start_s > now_s:
             starts = "what starts there must end before it begins"
         use = f'to use it, name it: options = ["--reservation={each.name}"]'
-        yield Finding("slurm", "poor", kept.in_words(", ".join(nodes)), f"{starts}; {use}")
+        yield Finding("slurm", "poor", each.in_words(", ".join(nodes)), f"{starts}; {use}")
 
 
 def _racks(found: SlurmInventory, cluster: ClusterSection) -> Iterator[Finding]:
@@ -391,12 +389,10 @@ def _differences(node: SlurmNode, gpu_type: str, gpus: int) -> Iterator[Finding]
 
 def _submission(section: SlurmSection, port: Slurm) -> Iterator[Finding]:
     """Ask whether Slurm would take a job of ours; none is submitted."""
-    minutes = max(1, section.time_limit // 60_000_000)
-    options = [f"--partition={section.partition}", "--gres=gpu:1", f"--time={minutes}"]
-    options += [f"--account={section.account}"] if section.account else []
-    options += [f"--qos={section.qos}"] if section.qos else []
+    limit_s = section.time_limit / 1e6
+    options = queue_options(section.partition, section.account, section.qos, limit_s)
     try:
-        said = anyio.run(port.would_take, [*options, *section.options])
+        said = anyio.run(port.would_take, ["--gres=gpu:1", *options, *section.options])
     except SlurmRefusedError as error:
         mend = "correct account, qos, time_limit or options of [backend.slurm]"
         yield Finding("slurm", "bad", str(error), mend)

@@ -15,7 +15,7 @@ PATH = re.compile(r"(?<![\w./])((?:[a-z_]+/)+[a-z_]+)(?![\w/.])")
 
 @pytest.fixture(scope="module")
 def house() -> House:
-    return House(repository_sources(), "shunter")
+    return House([each for each in repository_sources() if each.is_under("shunter")], "shunter")
 
 
 def rooms_of_the_page() -> dict[str, set[str]]:
@@ -45,7 +45,7 @@ def test_rooms_are_the_folders_there_are(house: House) -> None:
 
 def test_arrows_are_the_imports_between_rooms(house: House) -> None:
     rooms, found = rooms_of_the_page(), defaultdict(set)
-    for importer, read in house.within():
+    for importer, read in house.within:
         one, other = room_of(importer, rooms), room_of(read, rooms)
         if one and other and one != other:
             found[one].add(other)

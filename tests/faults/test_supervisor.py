@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import attempts, command, processes, read_journal, uptime_ns, write_beat
+from shunter.backends.node import (
+    attempts,
+    command,
+    processes,
+    put,
+    read_journal,
+    told_to_leave_by,
+    uptime_ns,
+    write_beat,
+)
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.live.ssh.farm import descendants
 
@@ -433,6 +442,34 @@ def test_job_that_is_ended_with_its_supervisor_did_not_fail(
             os.kill(pid, signal.SIGTERM)
     status = machine.status()
     assert (status["code"], status["suspended"], status["saved"]) == (143, True, False)
+
+
+def test_signal_that_ends_a_batch_job_is_known_before_its_end(machine: Machine) -> None:
+    """Goal: an attempt that Slurm ends says so, on a machine where one process waits for another.
+
+    Method: of all processes, to which Slurm sends SIGTERM, the batch process runs last.
+    """
+    folder, checkpoints = machine.folder(), str(machine.root / "checkpoints")
+    order = machine.order(
+        SLEEPS, placement=[["n1", 1]], checkpoints=checkpoints, user=None, home=None
+    )
+    folder.mkdir(mode=0o700, parents=True)
+    put(f"{folder}/order", order)
+    given = {**os.environ, "SLURMD_NODENAME": "n1", "SLURM_JOB_GPUS": "0"}
+    with subprocess.Popen(command("batch", str(machine.root), "j0", "1"), env=given) as process:
+        try:
+            machine.said("up")
+            supervisor = machine.supervisor()
+            living = [pid for pid, parent in processes().items() if parent == supervisor]
+            os.kill(process.pid, signal.SIGSTOP)
+            for pid in (supervisor, *living):
+                with suppress(ProcessLookupError):  # the ranks end with their supervisor
+                    os.kill(pid, signal.SIGTERM)
+            assert machine.status()["suspended"]
+            assert told_to_leave_by(str(folder))[0] == "SIGTERM"
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+    assert process.returncode == 143
 
 
 def test_job_that_is_ended_alone_has_failed(machine: Machine) -> None:

@@ -2,10 +2,12 @@
 
 import json
 from difflib import unified_diff
+from functools import partial
 
 import pytest
 
 from tests.frozen.questions import DIGESTS, Logs, canonical, digest_table, kept_answers
+from tests.replay.truth.mixed_runs import simulated_once
 
 KEPT = kept_answers()
 LINES_SHOWN = 60
@@ -21,7 +23,8 @@ def written_out(line: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
-    return Logs(tmp_path_factory.mktemp("frozen"))
+    made = partial(simulated_once, temporary=tmp_path_factory)
+    return Logs(tmp_path_factory.mktemp("frozen"), made)
 
 
 def test_the_runs_have_the_digests_that_are_kept(logs: Logs) -> None:

@@ -63,7 +63,7 @@ def story(ordinal: int, submit_h: float, end_h: float | None, gpus: int = 1) -> 
 
 @pytest.fixture(scope="module")
 def small() -> Reproduction:
-    return reproduce(Asked(jobs=9, rates=(2.0, 5.6), gang_rates=(2.6,)))
+    return reproduce(Asked(jobs=4, rates=(2.0, 5.6), gang_rates=(2.6,)))
 
 
 def test_small_comparison_has_every_contender_beside_its_agnostic_form(
@@ -105,7 +105,7 @@ def test_document_names_the_form_and_both_rates(small: Reproduction) -> None:
 def test_same_comparison_gives_the_same_document_in_any_number_of_processes(
     small: Reproduction,
 ) -> None:
-    again = reproduce(Asked(jobs=9, rates=(2.0, 5.6), gang_rates=(2.6,)), workers=2)
+    again = reproduce(Asked(jobs=4, rates=(2.0, 5.6), gang_rates=(2.6,)), workers=2)
 
     for part in ("continuous", "static", "notes"):
         assert again.document[part] == small.document[part]

@@ -162,7 +162,7 @@ class Seen:
     def _planned(self, event: RoundPlanned, view: View) -> None:
         for at_us, free in self.free.items():
             with Draft(view) as draft:
-                self.memory.look_back(draft, at_us)
+                self.memory.history.look_back(draft, at_us)
                 assert {name: pool.free for name, pool in draft.pools.items()} == free
                 draft.rollback(0)
 

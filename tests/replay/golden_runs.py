@@ -1,6 +1,7 @@
 """Small simulated runs whose logs are kept: what they decided once, they decide for ever.
 
     python -m tests.replay.golden_runs           print the digests of all runs as JSON
+    python -m tests.replay.golden_runs FOLDER    write the logs into a folder, and the digests
     python -m tests.replay.golden_runs --write   keep the logs as they are made today
 
 Write them again only when a decision was changed on purpose, and say so in the change.
@@ -169,9 +170,11 @@ def keep_solved() -> None:
 
 
 if __name__ == "__main__":
-    to = FOLDER if "--write" in sys.argv else None
+    writes = "--write" in sys.argv
+    to = FOLDER if writes else Path(sys.argv[1]) if len(sys.argv) > 1 else None
     digests = json.dumps(main(to), indent=2) + "\n"
     if to is not None:
-        DIGESTS.write_text(digests)
+        (to / DIGESTS.name).write_text(digests)
+    if writes:
         keep_solved()
     sys.stdout.write(digests)

@@ -7,6 +7,7 @@ GPU types, racks, levels, CPUs, quotas, guards and dependencies.
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ WORLD = World(
 )
 
 
+@cache
 def digests() -> list[str]:
     """Return the digest of the run under each policy."""
     chosen = {name: policy(name) for name in POLICY_NAMES} | {"las": las_policy()}

@@ -15,34 +15,35 @@ from shunter.config import POLICIES
 from shunter.core import state_digest
 from shunter.events.log import import_jsonl, open_log, read_log
 from shunter.run import rebuild
-from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, SOLVED, SOLVED_FOLDER, exported, run
+from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, SOLVED, SOLVED_FOLDER
+from tests.slices import share
 
 DIGESTS_KEPT: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text())
 
 
-@pytest.mark.rotating("hash_seed")
-@pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
-def test_runs_come_out_the_same_under_any_hash_seed(hash_seed: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.replay.golden_runs"],
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all runs as a process under a hash seed of three makes them, and digests."""
+    folder = tmp_path_factory.mktemp("runs")
+    hash_seed = share(["0", "1", "2"])[0]
+    subprocess.run(
+        [sys.executable, "-m", "tests.replay.golden_runs", str(folder)],
         check=True,
         capture_output=True,
-        text=True,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         cwd=Path(__file__).parents[2],
         timeout=120,
     )
+    return folder
 
-    assert json.loads(done.stdout) == DIGESTS_KEPT
+
+def test_runs_come_out_the_same_under_any_hash_seed(made: Path) -> None:
+    assert json.loads((made / DIGESTS.name).read_text()) == DIGESTS_KEPT
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_writes_the_very_events_that_are_kept(name: str, tmp_path: Path) -> None:
-    url = str(tmp_path / "run.db")
-
-    run(name, url)
-
-    assert exported(url) == (FOLDER / f"{name}.jsonl").read_bytes()
+def test_a_run_writes_the_very_events_that_are_kept(name: str, made: Path) -> None:
+    assert (made / f"{name}.jsonl").read_bytes() == (FOLDER / f"{name}.jsonl").read_bytes()
 
 
 async def verified(kept: bytes) -> tuple[Verdict, str]:

@@ -112,7 +112,7 @@ def outside_world(source: Source) -> Iterator[Finding]:
     if not source.is_under(*PURE_FOLDERS):
         return
     allowed = {"anyio"} if source.path in ASYNC_FILES else set()
-    for node in ast.walk(source.tree):
+    for node in source.nodes(ast.Import, ast.ImportFrom):
         for module in _imported(node):
             root = module.partition(".")[0]
             if root in OUTSIDE_WORLD and root not in allowed:
@@ -123,23 +123,22 @@ def clock_and_chance(source: Source) -> Iterator[Finding]:
     """Core and policies read no clock, no chance, no address and no file."""
     if not source.is_under(*PURE_FOLDERS):
         return
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and _is_banned_call(qualified_name(node.func)):
-            yield source.finding(node.lineno, f"calls {qualified_name(node.func)}")
+    for call in _calls(source):
+        if _is_banned_call(qualified_name(call.func)):
+            yield source.finding(call.lineno, f"calls {qualified_name(call.func)}")
 
 
 def async_in_core(source: Source) -> Iterator[Finding]:
     """`async` and `await` stand in the round loop and the ports only."""
     if not source.is_under(*PURE_FOLDERS) or source.path in ASYNC_FILES:
         return
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
-            yield source.finding(node.lineno, "async code outside the round loop and the ports")
+    for node in source.nodes(ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith):
+        yield source.finding(_line(node), "async code outside the round loop and the ports")
 
 
 def set_iteration(source: Source) -> Iterator[Finding]:
     """No set is iterated: its order is an accident. Wrap it in `sorted`."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes(ast.For, ast.AsyncFor, ast.comprehension, ast.Starred, ast.Call):
         for iterated in _iterated(node):
             if _is_set(iterated):
                 yield source.finding(iterated.lineno, "iterates a set: wrap it in sorted()")
@@ -162,7 +161,7 @@ def blind_except(source: Source) -> Iterator[Finding]:
     """`except Exception` and a bare `except` stand only where a policy is asked."""
     if not source.is_under("shunter", "papers", "peers") or source.path in BLIND_EXCEPT_FILES:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes(ast.ExceptHandler):
         if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type):
             yield source.finding(node.lineno, "catches everything: name the errors")
 
@@ -209,9 +208,9 @@ def _is_set(node: ast.expr) -> bool:
 
 
 def _calls(source: Source) -> Iterator[ast.Call]:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call):
-            yield node
+    for node in source.nodes(ast.Call):
+        assert isinstance(node, ast.Call)
+        yield node
 
 
 def _called_name(call: ast.Call) -> str:

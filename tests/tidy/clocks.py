@@ -41,8 +41,8 @@ def direct_time(source: Source) -> Iterator[Finding]:
         return
     if not source.is_under("shunter", "tests/doubles"):
         return
-    modules, given = _modules(source.tree), _with_an_instant(source.tree)
-    for node in ast.walk(source.tree):
+    modules, given = _modules(source), _with_an_instant(source)
+    for node in source.nodes(ast.ImportFrom, ast.Attribute):
         name = ""
         if isinstance(node, ast.ImportFrom) and node.module in MODULES:
             names = [each.name for each in node.names if each.name in READS | {*FORMATS, "*"}]
@@ -53,22 +53,22 @@ def direct_time(source: Source) -> Iterator[Finding]:
             yield source.finding(getattr(node, "lineno", 1), f"uses {name}: ask shunter.clock")
 
 
-def _modules(tree: ast.Module) -> set[str]:
+def _modules(source: Source) -> set[str]:
     """Return the names under which the file knows modules that read clocks."""
     return {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in source.nodes(ast.Import)
         if isinstance(node, ast.Import)
         for alias in node.names
         if alias.name in MODULES
     }
 
 
-def _with_an_instant(tree: ast.Module) -> set[int]:
+def _with_an_instant(source: Source) -> set[int]:
     """Return the attributes that are called to format an instant which they are given."""
     return {
         id(node.func)
-        for node in ast.walk(tree)
+        for node in source.nodes(ast.Call)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and len(node.args) > FORMATS.get(node.func.attr, len(node.args))

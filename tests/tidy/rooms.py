@@ -6,7 +6,8 @@ in its face (`__init__.py`, with the names in `__init__.pyi`). One table of impo
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -66,15 +67,14 @@ class House:
         """Return what the face of a folder hands on, as text; empty: nothing."""
         return self.faces.get(self.modules[folder].folder, "")
 
-    def within(self) -> Iterator[tuple[str, str]]:
-        """Yield importer and imported of each import between two modules of the package."""
-        for found in self.imports:
-            importer = module_name(found.source)
-            if importer in self.modules and importer != (read := self.chapter_of(found)):
-                yield importer, read
+    @cached_property
+    def within(self) -> Sequence[tuple[str, str]]:
+        """Importer and imported of each import between two modules of the package."""
+        pairs = ((module_name(found.source), self.chapter_of(found)) for found in self.imports)
+        return [(one, read) for one, read in pairs if one in self.modules and one != read]
 
     def _imports_of(self, source: Source) -> Iterator[Import]:
-        for node in ast.walk(source.tree):
+        for node in source.nodes(ast.Import, ast.ImportFrom):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name in self.modules:
@@ -96,7 +96,7 @@ def module_circle(house: House) -> list[str]:
     A package that hands on what its modules define is no circle: a module that imports it from
     within is one.
     """
-    return _circle((importer, read) for importer, read in house.within())
+    return _circle((importer, read) for importer, read in house.within)
 
 
 def folder_circles(house: House) -> Iterator[list[str]]:
@@ -106,9 +106,7 @@ def folder_circles(house: House) -> Iterator[list[str]]:
     holds. Its own `__init__.py` is none: it hands on what they define.
     """
     for folder in sorted(house.folders):
-        parts = (
-            (_part(folder, importer), _part(folder, read)) for importer, read in house.within()
-        )
+        parts = ((_part(folder, importer), _part(folder, read)) for importer, read in house.within)
         if found := _circle((one, other) for one, other in parts if one and other):
             yield found
 

@@ -32,6 +32,6 @@ def lines(source: Source) -> Iterator[Finding]:
 
 
 def _functions(source: Source) -> Iterator[Function]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes(ast.FunctionDef, ast.AsyncFunctionDef):
         if isinstance(node, Function):
             yield node

@@ -5,7 +5,8 @@ import io
 import re
 import subprocess
 import tokenize
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -38,6 +39,17 @@ class Source:
     def tree(self) -> ast.Module:
         """The syntax tree; only asked of Python files."""
         return ast.parse(self.text, self.path)
+
+    @cached_property
+    def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found = defaultdict[type[ast.AST], list[ast.AST]](list)
+        for node in ast.walk(self.tree):
+            found[type(node)].append(node)
+        return found
+
+    def nodes(self, *kinds: type[ast.AST]) -> Sequence[ast.AST]:
+        """Return the nodes of some kinds; the tree is walked once for all that ask."""
+        return [node for kind in kinds for node in self._by_kind.get(kind, ())]
 
     @property
     def is_python(self) -> bool:

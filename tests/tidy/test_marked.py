@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marked import ALONE_MOST, Tally, verdict
+from tests.marked import ALONE_MOST, Tally, is_said_to_hold, verdict
 
 ROOT = Path(__file__).parents[2]
 GROUPED = ("-n", "2", "--dist", "loadgroup")
@@ -24,6 +24,13 @@ def test_of_a_group(name):
 def test_other(number):
     assert not os.environ.get("PYTEST_XDIST_WORKER")
 """
+
+
+@pytest.mark.parametrize("marker", ["fidelity", "live"])
+def test_every_file_of_a_folder_that_make_test_does_not_read_is_read_elsewhere(marker: str) -> None:
+    files = sorted((ROOT / "tests" / marker).rglob("test_*.py"))
+    assert len(files) > 10
+    assert [path for path in files if not is_said_to_hold(path, marker)] == []
 
 
 def tally(*, selected: int, deselected: int, ran: int = 0) -> Tally:

@@ -79,8 +79,8 @@ def docstrings(source: Source) -> Iterator[Finding]:
     for top in source.tree.body:
         if _needs_docstring(top) and not ast.get_docstring(top):
             yield source.finding(top.lineno, f"{top.name} has no docstring")
-    documented = [node for node in ast.walk(source.tree) if isinstance(node, Documented)]
-    for node in documented:
+    for node in source.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
+        assert isinstance(node, Documented)
         summary = (ast.get_docstring(node) or "").partition("\n")[0]
         if len(summary) >= SUMMARY_LENGTH_MAX:
             yield source.finding(node.lineno, f"{node.name}: first line over 79 characters")

@@ -21,7 +21,6 @@ from .batch import (
     claimed_by as claimed_by,
     commands_after as commands_after,
     indices_in as indices_in,
-    note_leaving as note_leaving,
     placed as placed,
     take_claim as take_claim,
     told_to_leave_by as told_to_leave_by,
@@ -194,6 +193,7 @@ from .supervision import (
     STOP_S as STOP_S,
     STRONGER as STRONGER,
     TERMINATED as TERMINATED,
+    note_leaving as note_leaving,
     start as start,
 )
 from .turns import Boundary as Boundary, Turns as Turns

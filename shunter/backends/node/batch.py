@@ -39,12 +39,13 @@ from shunter.backends.node.records import (
     signal_pipe,
     tell,
 )
-from shunter.backends.node.supervision import start
+from shunter.backends.node.supervision import note_leaving, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from shunter.backends.node.messages import Rank
+
 
 EXIT_NOT_BEGUN = 77
 POLL_S = 5.0  # between looks at a file on the shared folder
@@ -225,12 +226,6 @@ def commands_after(folder: str, offset: int) -> list[bytes]:
             return [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
     except OSError:
         return []
-
-
-def note_leaving(folder: str, by: str) -> None:
-    """Note the signal by which the batch system told an attempt to end."""
-    with suppress(OSError):  # a full disk: what it has yet to save is more urgent
-        put(f"{folder}/leaving", {"signal": by, "wall_ns": time.time_ns()})
 
 
 def told_to_leave_by(folder: str) -> tuple[str, float | None]:

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
     from shunter.backends.node.messages import Command, JobMessage, User
 
+
 POLL_S, KILL_POLL_S, OWN_END_S = 1.0, 0.02, 5.0
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
 NOTED_MESSAGES = ("acknowledged", "saved", "failed")
@@ -383,6 +384,10 @@ class Supervision:
     def _leave(self) -> None:
         """Suspend the job; Slurm sends its processes the same SIGTERM."""
         self.is_terminated = True
+        if self.order.is_bound:
+            # Its batch process may run only once we have ended, and an end without it is told as
+            # one that Slurm has nothing to do with.
+            note_leaving(self.folder, "SIGTERM")
         self.suspend(self.order.suspend.mode)
 
     def _await_own_end(self) -> None:
@@ -623,6 +628,13 @@ class Supervision:
                 file.write(line)
         except OSError:
             return
+
+
+def note_leaving(folder: str, by: str) -> None:
+    """Note the first signal by which the batch system told an attempt to end."""
+    if not os.path.exists(f"{folder}/leaving"):
+        with suppress(OSError):  # a full disk: what it has yet to save is more urgent
+            put(f"{folder}/leaving", {"signal": by, "wall_ns": time.time_ns()})
 
 
 def _waited() -> tuple[int, int]:

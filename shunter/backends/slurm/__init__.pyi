@@ -1,17 +1,17 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
 from .answers import (
+    UNTYPED as UNTYPED,
     NetworkSwitch as NetworkSwitch,
     Partition as Partition,
-    PastJob as PastJob,
     QueuedJob as QueuedJob,
     Reservation as Reservation,
+    SlurmJob as SlurmJob,
     SlurmNode as SlurmNode,
     duration as duration,
     expanded as expanded,
     gpu_indices as gpu_indices,
     gpus_in_gres as gpus_in_gres,
-    gpus_in_tres as gpus_in_tres,
     instant_s as instant_s,
     limit_s as limit_s,
     past_jobs as past_jobs,
@@ -26,9 +26,7 @@ from .answers import (
 )
 from .commands import (
     CommandAnswer as CommandAnswer,
-    CommandRunner as CommandRunner,
     Slurm as Slurm,
-    Submitted as Submitted,
     reason_in_words as reason_in_words,
     submit_limit_in as submit_limit_in,
 )
@@ -46,23 +44,13 @@ from .job_attempts import (
 from .job_backend import JobBackend as JobBackend, TakenResources as TakenResources
 from .job_session import JobRecords as JobRecords, Submissions as Submissions
 from .node_service import (
+    Node as Node,
     NodeListing as NodeListing,
-    NodeReservation as NodeReservation,
     NodeService as NodeService,
-    node_reservation as node_reservation,
+    SubmitRefusals as SubmitRefusals,
+    least_s as least_s,
     reservation_in as reservation_in,
     reservations_by_node as reservations_by_node,
-)
-from .pilot_allocations import (
-    AllocationLimits as AllocationLimits,
-    AllocationView as AllocationView,
-    Decisions as Decisions,
-    GpuRequest as GpuRequest,
-    Pilot as Pilot,
-    PilotState as PilotState,
-    SubmitRefusals as SubmitRefusals,
-    announced_end as announced_end,
-    decide as decide,
 )
 from .pilot_channel import (
     ClusterAuthority as ClusterAuthority,
@@ -83,9 +71,20 @@ from .pilot_fleet import (
     pilot_options as pilot_options,
     pilot_script as pilot_script,
 )
+from .pilots import (
+    AllocationLimits as AllocationLimits,
+    AllocationView as AllocationView,
+    Decisions as Decisions,
+    GpuRequest as GpuRequest,
+    Phase as Phase,
+    Pilot as Pilot,
+    announced_end as announced_end,
+    decide as decide,
+)
 from .settings import (
     SlurmServer as SlurmServer,
     SlurmSettings as SlurmSettings,
     name_in as name_in,
+    queue_options as queue_options,
     slurm_job_name as slurm_job_name,
 )

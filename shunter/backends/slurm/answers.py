@@ -2,21 +2,23 @@
 
 In this order: small texts, records, listings of scontrol, the queue, the accounting.
 
-States and flags stay texts: each version of Slurm adds some, and an unknown one is no error.
+What reads an answer raises SlurmUnknownError if it is cut off, or is no such answer. States and
+flags stay texts: each version of Slurm adds some, and an unknown one is no error.
 Instants are seconds since 1970; None is an instant or a limit that is not set.
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
 from typing import Final, TypeVar
 
+from shunter import clock
 from shunter.errors import SlurmUnknownError
 
-# GRES are gpu:v100:4(S:0-1), requests gres:gpu:v100:2 (22.05) or gres/gpu:v100=2 (later), TRES
-# cpu=4,gres/gpu=2,gres/gpu:v100=2, where the count without a type is the total.
+# GRES are gpu:v100:4(S:0-1).
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 UNTYPED: Final = "gpu"
@@ -30,9 +32,6 @@ _GRES = re.compile(
     r"(?:gres[:/])?gpu(?::(?P<type>[^:=,()\s]*[^\d:=,()\s][^:=,()\s]*))?"
     r"(?:[:=](?P<count>\d+)(?P<suffix>[KMG]?))?(?:\((?P<note>[^)]*)\))?"
 )
-_TRES = re.compile(r"gres/gpu(?::(?P<type>[^=,]+))?=(?P<count>\d+)")
-_NUMBERED = re.compile(r"(?:^|,)[1-9]\d{3,}=")
-"""Up to 1000 Slurm has TRES of its own, such as 1 for CPUs; what a site counts has more."""
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -61,28 +60,6 @@ def gpu_indices(text: str) -> dict[str, tuple[int, ...]]:
             ]
             found[one["type"] or UNTYPED] = tuple(numbers)
     return found
-
-
-def gpus_in_tres(text: str) -> dict[str, int] | None:
-    """Return GPUs by type in TRES; under "gpu" those without a type.
-
-    None: some are told by number, of which nothing says whether they are GPUs.
-    """
-    total, typed = 0, dict[str, int]()
-    for one in _TRES.finditer(text):
-        if one["type"] is None:
-            total = int(one["count"])
-        else:
-            typed[one["type"]] = typed.get(one["type"], 0) + int(one["count"])
-    rest = total - sum(typed.values())
-    if not total and not typed and _NUMBERED.search(text):
-        return None
-    return {**typed, UNTYPED: rest} if rest > 0 else typed
-
-
-def total_gpus(by_type: dict[str, int]) -> int:
-    """Return how many GPUs there are of all types."""
-    return sum(by_type.values())
 
 
 def instant_s(text: str) -> int | None:
@@ -124,7 +101,7 @@ def limit_s(text: str) -> int | None:
 
 
 def whole(text: str) -> int:
-    """Return a whole number, 0 where none is told; of a range such as 2-4 the first.
+    """Return a whole number, 0 where none is set; of a range such as 2-4 the first.
 
     Raises:
         ValueError: it is no number.
@@ -135,7 +112,7 @@ def whole(text: str) -> int:
 
 def _entries(text: str) -> Iterator[re.Match[str]]:
     """Yield the GPU entries of a list; commas in brackets separate no entries."""
-    text = text.replace(":(null)", "")  # how devices without a type are told in use
+    text = text.replace(":(null)", "")  # how devices without a type are said to be in use
     depth, start = 0, 0
     for place, sign in enumerate(f"{text},"):
         depth += (sign == "(") - (sign == ")")
@@ -193,11 +170,15 @@ def signal_in_words(signal: str) -> str:
     return f"Slurm sent it {signal}, and has not said why"
 
 
-_OUT_OF_SERVICE = frozenset(
-    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "NOT_RESPONDING"}
-    | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "FUTURE", "UNKNOWN", "MAINT"}
+_OUT = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "FUTURE"}
+    | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
 )
-SURELY_EARLY_S = 5  # before the time limit: Slurm tells whole seconds
+"""States of a node that takes no jobs until an administrator resumes it."""
+_NO_JOBS_NOW = _OUT | {"NOT_RESPONDING", "UNKNOWN", "MAINT"}
+"""And those that pass: a node that has not answered for a moment (NOT_RESPONDING), or has yet to
+answer a controller that has just started (UNKNOWN), will answer, or be down."""
+SURELY_EARLY_S = 5  # before the time limit: Slurm counts whole seconds, and clocks differ
 _ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
     | {"PREEMPTED", "REVOKED", "TIMEOUT", "LAUNCH_FAILED", "RECONFIG_FAIL"}
@@ -205,52 +186,48 @@ _ENDED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedJob:
-    """A job that the controller knows: waiting, running, or ended a short while ago.
-
-    `id` is its own number, for each task of an array another one; `array_id` is that of the array,
-    and `array_task` its index there (of tasks that wait: several, such as "2-5%2"). Ids are used
-    again after a crash of the controller: name and `submit_s` together tell jobs apart.
-
-    `gpus` is how many it holds, or asks for while it waits; None if that cannot be told.
-    `exit_code` is told as wait(2) has it: 10752 is exit code 42, 15 is SIGTERM.
-    """
+class SlurmJob:
+    """A job, as Slurm's accounting knows it for long."""
 
     id: int
-    array_id: int
-    array_task: str
     name: str
     user: str
-    account: str
-    partition: str
-    qos: str
     state: str
-    reason: str
-    nodes: tuple[str, ...]
-    nodes_count: int
-    cpus: int
-    gpus: int | None
-    gpus_by_type: Mapping[str, int] = field(hash=False)
-    submit_s: int | None
-    start_s: int | None
-    end_s: int | None
-    time_limit_s: int | None
-    restarts: int
-    exit_code: str
-    comment: str
-    reservation: str
 
     @property
     def has_ended(self) -> bool:
         """Whether its state is a last one."""
         return self.state in _ENDED
 
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob(SlurmJob):
+    """A job that the controller knows: waiting, running, or ended a short while ago.
+
+    Each task of an array has an `id` of its own. Ids are used again after a crash of the
+    controller: name and `submit_s` together tell jobs apart. `restarts` counts how often Slurm has
+    run it again.
+    """
+
+    reason: str
+    nodes: tuple[str, ...]
+    submit_s: int | None
+    start_s: int | None
+    end_s: int | None
+    time_limit_s: int | None
+    restarts: int
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits for its first nodes, or for others after a restart."""
+        return self.state == "PENDING"
+
     @property
     def is_being_preempted(self) -> bool:
         """Whether it runs in the grace that a partition gives before it preempts.
 
-        Slurm has moved its end forward. It tells what srun has started by SIGTERM, and no batch
-        script of it.
+        Slurm has moved its end forward. It sends SIGTERM to what srun has started, and nothing to
+        the batch script.
         """
         if self.start_s is None or self.end_s is None or self.time_limit_s is None:
             return False
@@ -262,10 +239,10 @@ class QueuedJob:
 class SlurmNode:
     """A node: what it has, what of it is given out, and what is the matter with it.
 
-    `gpus` are counts by type as they are configured, under "gpu" where no type is; `gpus_used`
-    likewise, None where Slurm does not tell. `gpus_used_indices` are the devices in use, by type.
-    `state` is the first of the flags that Slurm joins by "+", `flags` are the others. `reason` is
-    why it is out of service, in the words of whoever said so at `reason_s`.
+    `gpus` are counts by type as they are configured, under "gpu" where no type is;
+    `gpus_used_indices` are the devices in use, by type. `state` is the first of the flags that
+    Slurm joins by "+", `flags` are the others. `reason` is why it is out of service, in an
+    administrator's words.
     """
 
     name: str
@@ -276,20 +253,30 @@ class SlurmNode:
     memory_mb: int
     memory_used_mb: int
     gpus: Mapping[str, int] = field(hash=False)
-    gpus_used: Mapping[str, int] | None = field(hash=False)
     gpus_used_indices: Mapping[str, tuple[int, ...]] = field(hash=False)
     sockets: int
     features: tuple[str, ...]
-    partitions: tuple[str, ...]
     reason: str
-    reason_s: int | None
     version: str
-    reservation: str
 
     @property
     def is_in_service(self) -> bool:
-        """Whether new jobs may start on it, as far as its state goes."""
-        return self.state not in _OUT_OF_SERVICE and not self.flags & _OUT_OF_SERVICE
+        """Whether new jobs may start on it now, as far as its state goes."""
+        return not _NO_JOBS_NOW & {self.state, *self.flags}
+
+    @property
+    def out_of_service(self) -> str:
+        """Why it takes no jobs until it is resumed; nothing if it takes some."""
+        words = {self.state, *self.flags}
+        if not _OUT & words:
+            return ""
+        how = "down" if {"DOWN", "POWERED_DOWN"} & words else "drained"
+        return f"Slurm has node {self.name} {how}" + (f": {self.reason}" if self.reason else "")
+
+    @property
+    def states_in_words(self) -> str:
+        """Its state and flags, such as idle+drain."""
+        return "+".join([self.state, *sorted(self.flags)]).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,34 +287,46 @@ class Partition:
     state: str
     nodes: tuple[str, ...]
     time_limit_s: int | None
-    is_usual: bool
-    nodes_max: int | None
-    accounts: tuple[str, ...]
-    groups: tuple[str, ...]
-    qos: tuple[str, ...]
-    over_subscribe: str
-    root_only: bool
     root_refused: bool
+
+
+SLACK_LEAST_S: Final = 60.0
+"""Slurm counts limits in minutes, and a job that waits starts a little later than it was asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes that are kept for somebody, or for maintenance, for a while."""
+    """Nodes that are kept from other users, or for maintenance, between two instants.
+
+    One without an end ends at infinity, one without a beginning has begun.
+    """
 
     name: str
-    state: str
-    flags: frozenset[str]
     nodes: tuple[str, ...]
-    start_s: int | None
-    end_s: int | None
-    users: tuple[str, ...]
-    accounts: tuple[str, ...]
-    partition: str
+    start_s: float
+    end_s: float
+    is_maintenance: bool
 
-    @property
-    def is_maintenance(self) -> bool:
-        """Whether the nodes are to be worked on."""
-        return "MAINT" in self.flags
+    def in_words(self, node: str) -> str:
+        """Return a sentence for people, in the local time of this machine."""
+        what = "for maintenance" if self.is_maintenance else f"for reservation {self.name}"
+        until = "" if self.end_s == float("inf") else f" to {_time_of_day(self.end_s)}"
+        return f"Slurm keeps node {node} {what} from {_time_of_day(self.start_s)}{until}"
+
+    def limit_s(self, now_s: float) -> float:
+        """Return the longest time limit with which a job ends before, in whole minutes.
+
+        A tenth of the time is left for the wait in Slurm's queue.
+        """
+        left_s = self.start_s - now_s
+        return max(0.0, (left_s - max(SLACK_LEAST_S, left_s / 10)) // 60 * 60)
+
+
+def _time_of_day(at_s: float) -> str:
+    """Return an instant in local time, with the day if it is not today."""
+    at, today = time.localtime(at_s), time.localtime(clock.wall_s())
+    is_today = (at.tm_year, at.tm_yday) == (today.tm_year, today.tm_yday)
+    return time.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M", at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,26 +339,6 @@ class NetworkSwitch:
     below: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PastJob:
-    """A job in Slurm's accounting, where it stays for long."""
-
-    id: int
-    name: str
-    user: str
-    state: str
-    exit_code: str
-    nodes: tuple[str, ...]
-    submit_s: int | None
-    start_s: int | None
-    end_s: int | None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether its state is a last one."""
-        return self.state in _ENDED
-
-
 # Hostlists: n[1-3,07], rack[1-2]n[01-04]. Order counts: the first node has the first rank.
 
 NAMES_MOST = 1 << 17
@@ -368,7 +347,7 @@ _PIECE = re.compile(r"\[([^\][]*)\]|([^,\][]+)|(,)")
 
 
 def expanded(hostlist: str) -> tuple[str, ...]:
-    """Return the names a hostlist stands for, in its order; of (null) none.
+    """Return the names in a hostlist, in its order; of (null) none.
 
     Raises:
         SlurmUnknownError: it is no hostlist.
@@ -421,9 +400,9 @@ def _odd(hostlist: str) -> SlurmUnknownError:
 # anything: only a key that follows by that order ends it. Slurm ends a reason by
 # `[root@2026-11-28T05:22:55]`.
 
-Told = TypeVar("Told")
+Record = TypeVar("Record")
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
-_SAID_BY = re.compile(r" ?\[[^\]@\s]*@(?P<since>[^\]\s]*)\]")
+_SAID_BY = re.compile(r" ?\[[^\]@\s]*@[^\]\s]*\]")
 _TEXTS: Final = ("Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName")
 """What is last in the line of a node, in the order of all versions from 22.05 on."""
 _SETTING = re.compile(r"^([A-Za-z]\w*)\s+= (.*)$", re.MULTILINE)
@@ -432,29 +411,17 @@ _MARKS: Final = "*~#!%$@^-+"
 
 
 def read_nodes(text: str) -> tuple[SlurmNode, ...]:
-    """Return the nodes in an answer of `scontrol show node -d -o`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the nodes in an answer of `scontrol show node -d -o`."""
     return _read(text, "NodeName", _node, _TEXTS)
 
 
 def read_partitions(text: str) -> tuple[Partition, ...]:
-    """Return the partitions in an answer of `scontrol show partition -o`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the partitions in an answer of `scontrol show partition -o`."""
     return _read(text, "PartitionName", _partition)
 
 
 def read_reservations(text: str) -> tuple[Reservation, ...]:
-    """Return the reservations in an answer of `scontrol show reservation -o`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the reservations in an answer of `scontrol show reservation -o`."""
     if text.startswith("No reservations"):
         return ()
     return _read(text, "ReservationName", _reservation)
@@ -463,10 +430,7 @@ def read_reservations(text: str) -> tuple[Reservation, ...]:
 def read_switches(text: str) -> tuple[NetworkSwitch, ...]:
     """Return switches and blocks in an answer of `scontrol show topology`.
 
-    What another plugin tells, such as rings and tori, is left out.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
+    What other plugins show, such as rings and tori, is left out.
     """
     lines = [line.strip() for line in text.split("\n")]
     found = _read("\n".join(line for line in lines if "SwitchName=" in line), "SwitchName", _switch)
@@ -475,11 +439,7 @@ def read_switches(text: str) -> tuple[NetworkSwitch, ...]:
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """Return the settings in an answer of `scontrol show config`.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+    """Return the settings in an answer of `scontrol show config`."""
     found = {key: value.strip() for key, value in _SETTING.findall(text)}
     if "ClusterName" not in found:
         raise SlurmUnknownError(
@@ -491,30 +451,30 @@ def read_settings(text: str) -> dict[str, str]:
 def _read(
     text: str,
     first: str,
-    make: Callable[[Mapping[str, str]], Told],
+    make: Callable[[Mapping[str, str]], Record],
     texts: Sequence[str] = (),
-) -> tuple[Told, ...]:
-    made: list[Told] = []
+) -> tuple[Record, ...]:
+    made: list[Record] = []
     for line in text.split("\n"):
         if not line.strip():
             continue
-        told = _pairs(line, texts)
-        if not told.get(first):
+        fields = _pairs(line, texts)
+        if not fields.get(first):
             raise SlurmUnknownError(
                 f"scontrol shows {line[:60]!r}, expected {first}=", "run it by hand and compare"
             )
         try:
-            made.append(make(told))
+            made.append(make(fields))
         except (KeyError, ValueError) as error:
             raise SlurmUnknownError(
-                f"scontrol tells of {told[first]} what cannot be read: {error}",
+                f"scontrol tells of {fields[first]} what cannot be read: {error}",
                 "run it by hand and compare",
             ) from error
     return tuple(made)
 
 
 def _pairs(line: str, texts: Sequence[str]) -> dict[str, str]:
-    """Return what is told by key; `texts` are the last ones, which may say anything."""
+    """Return the values by key; `texts` are the last ones, which may say anything."""
     found: dict[str, re.Match[str]] = {}
     last = None
     for match in _KEY.finditer(line):
@@ -535,94 +495,70 @@ def _ends(text: re.Match[str], key: re.Match[str], texts: Sequence[str]) -> bool
     return text[1] != "Reason" or is_signed or _SAID_BY.search(line, key.end()) is None
 
 
-def _node(told: Mapping[str, str]) -> SlurmNode:
-    state, *flags = told["State"].split("+")
+def _node(fields: Mapping[str, str]) -> SlurmNode:
+    state, *flags = fields["State"].split("+")
     if state.endswith("*"):
         flags.append("NOT_RESPONDING")
-    used = told.get("GresUsed")
-    reason = told.get("Reason", "")
+    reason = fields.get("Reason", "")
     dated = _SAID_BY.search(reason)
     return SlurmNode(
-        name=told["NodeName"],
+        name=fields["NodeName"],
         state=state.rstrip(_MARKS),
         flags=frozenset(flag.rstrip(_MARKS) for flag in flags),
-        cpus=whole(told.get("CPUEfctv") or told["CPUTot"]),
-        cpus_used=whole(told["CPUAlloc"]),
-        memory_mb=whole(told["RealMemory"]) - whole(told.get("MemSpecLimit", "")),
-        memory_used_mb=whole(told.get("AllocMem", "")),
-        gpus=gpus_in_gres(told.get("Gres", "")),
-        gpus_used=None if used is None else gpus_in_gres(used),
-        gpus_used_indices=gpu_indices(used or ""),
-        sockets=whole(told.get("Sockets", "")),
-        features=_listed(told.get("AvailableFeatures", "")),
-        partitions=_listed(told.get("Partitions", "")),
+        cpus=whole(fields.get("CPUEfctv") or fields["CPUTot"]),
+        cpus_used=whole(fields["CPUAlloc"]),
+        memory_mb=whole(fields["RealMemory"]) - whole(fields.get("MemSpecLimit", "")),
+        memory_used_mb=whole(fields.get("AllocMem", "")),
+        gpus=gpus_in_gres(fields.get("Gres", "")),
+        gpus_used_indices=gpu_indices(fields.get("GresUsed", "")),
+        sockets=whole(fields.get("Sockets", "")),
+        features=_listed(fields.get("AvailableFeatures", "")),
         reason=reason if dated is None else _without(reason, dated),
-        reason_s=None if dated is None else instant_s(dated["since"]),
-        version=told.get("Version", ""),
-        reservation=told.get("ReservationName", ""),
+        version=fields.get("Version", ""),
     )
 
 
 def _without(reason: str, dated: re.Match[str]) -> str:
-    """Return a reason without who said so: Slurm tells that after its first line."""
+    """Return a reason without who said so: Slurm says that after its first line."""
     lines = (reason[: dated.start()], *reason[dated.end() :].split(8 * " "))
     return "; ".join(line.strip() for line in lines if line.strip())
 
 
-def _partition(told: Mapping[str, str]) -> Partition:
-    most = told.get("MaxNodes", "UNLIMITED")
+def _partition(fields: Mapping[str, str]) -> Partition:
     return Partition(
-        name=told["PartitionName"],
-        state=told["State"],
-        nodes=expanded(told.get("Nodes", "")),
-        time_limit_s=limit_s(told.get("MaxTime", "")),
-        is_usual=told.get("Default") == "YES",
-        nodes_max=None if most == "UNLIMITED" else int(most),
-        accounts=_allowed(told.get("AllowAccounts", "ALL")),
-        groups=_allowed(told.get("AllowGroups", "ALL")),
-        qos=_allowed(told.get("AllowQos", "ALL")),
-        over_subscribe=told.get("OverSubscribe", ""),
-        root_only=told.get("RootOnly") == "YES",
-        root_refused=told.get("DisableRootJobs") == "YES",
+        name=fields["PartitionName"],
+        state=fields["State"],
+        nodes=expanded(fields.get("Nodes", "")),
+        time_limit_s=limit_s(fields.get("MaxTime", "")),
+        root_refused=fields.get("DisableRootJobs") == "YES",
     )
 
 
-def _reservation(told: Mapping[str, str]) -> Reservation:
+def _reservation(fields: Mapping[str, str]) -> Reservation:
+    end_s = instant_s(fields["EndTime"])
     return Reservation(
-        name=told["ReservationName"],
-        state=told.get("State", ""),
-        flags=frozenset(_listed(told.get("Flags", ""))),
-        nodes=expanded(told.get("Nodes", "")),
-        start_s=instant_s(told["StartTime"]),
-        end_s=instant_s(told["EndTime"]),
-        users=_listed(told.get("Users", "")),
-        accounts=_listed(told.get("Accounts", "")),
-        partition="".join(_listed(told.get("PartitionName", ""))),
+        name=fields["ReservationName"],
+        nodes=expanded(fields.get("Nodes", "")),
+        start_s=float(instant_s(fields["StartTime"]) or 0),
+        end_s=float("inf") if end_s is None else float(end_s),
+        is_maintenance="MAINT" in _listed(fields.get("Flags", "")),
     )
 
 
-def _switch(told: Mapping[str, str]) -> NetworkSwitch:
-    level = whole(told.get("Level", "0"))
-    below = expanded(told.get("Switches", ""))
-    return NetworkSwitch(told["SwitchName"], level, expanded(told.get("Nodes", "")), below)
+def _switch(fields: Mapping[str, str]) -> NetworkSwitch:
+    level = whole(fields.get("Level", "0"))
+    below = expanded(fields.get("Switches", ""))
+    return NetworkSwitch(fields["SwitchName"], level, expanded(fields.get("Nodes", "")), below)
 
 
-def _block(told: Mapping[str, str]) -> NetworkSwitch:
-    return NetworkSwitch(told["BlockName"], 0, expanded(told.get("Nodes", "")), ())
+def _block(fields: Mapping[str, str]) -> NetworkSwitch:
+    return NetworkSwitch(fields["BlockName"], 0, expanded(fields.get("Nodes", "")), ())
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(_parts(text)) if text not in {"(null)", "N/A"} else ()
-
-
-def _allowed(text: str) -> tuple[str, ...]:
-    """Return who is let in; nothing stands for everybody."""
-    return () if text == "ALL" else _listed(text)
-
-
-def _parts(text: str) -> Iterator[str]:
-    words: Sequence[str] = text.split(",")
-    return (word.strip() for word in words if word.strip())
+    if text in {"(null)", "N/A"}:
+        return ()
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 # The queue. Names and comments of jobs may hold line breaks and look like jobs of ours. So each
@@ -630,10 +566,8 @@ def _parts(text: str) -> Iterator[str]:
 # environment that other users cannot read.
 
 FIELDS: Final = (
-    *("JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "Account", "Partition", "QOS"),
-    *("State", "Reason", "NodeList", "NumNodes", "NumCPUs", "NumTasks", "SubmitTime", "StartTime"),
-    *("EndTime", "TimeLimit", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task"),
-    *("tres-per-socket", "RestartCnt", "exit_code", "Reservation", "Comment"),
+    *("JobID", "Name", "UserName", "State", "Reason", "NodeList", "SubmitTime", "StartTime"),
+    *("EndTime", "TimeLimit", "RestartCnt"),
 )
 """The first is where a record begins."""
 
@@ -645,11 +579,7 @@ def queue_format(word: str) -> str:
 
 
 def queued_jobs(text: str, word: str) -> tuple[QueuedJob, ...]:
-    """Return the jobs in an answer of squeue.
-
-    Raises:
-        SlurmUnknownError: it is cut off, or is no such answer.
-    """
+    """Return the jobs in an answer of squeue."""
     try:
         return tuple(_job(record) for record in _records(text, word))
     except ValueError as error:
@@ -685,73 +615,30 @@ def _whole_record(record: Mapping[str, str]) -> Mapping[str, str]:
     return record
 
 
-def _job(told: Mapping[str, str]) -> QueuedJob:
-    number = int(told["JobID"])
-    by_type = _gpus(told)
+def _job(fields: Mapping[str, str]) -> QueuedJob:
     return QueuedJob(
-        id=number,
-        array_id=whole(told["ArrayJobID"]) or number,
-        array_task="" if told["ArrayTaskID"] in {"N/A", ""} else told["ArrayTaskID"],
-        name=told["Name"],
-        user=told["UserName"],
-        account=_set(told["Account"]),
-        partition=told["Partition"],
-        qos=_set(told["QOS"]),
-        state=told["State"],
-        reason=_set(told["Reason"]),
-        nodes=expanded(told["NodeList"]),
-        nodes_count=whole(told["NumNodes"]),
-        cpus=whole(told["NumCPUs"]),
-        gpus=None if by_type is None else total_gpus(by_type),
-        gpus_by_type=by_type or {},
-        submit_s=instant_s(told["SubmitTime"]),
-        start_s=instant_s(told["StartTime"]),
-        end_s=instant_s(told["EndTime"]),
-        time_limit_s=limit_s(told["TimeLimit"]),
-        restarts=whole(told["RestartCnt"]),
-        exit_code=told["exit_code"],
-        comment=_set(told["Comment"]),
-        reservation=_set(told["Reservation"]),
+        id=int(fields["JobID"]),
+        name=fields["Name"],
+        user=fields["UserName"],
+        state=fields["State"],
+        reason="" if fields["Reason"] in {"(null)", "N/A", "None"} else fields["Reason"],
+        nodes=expanded(fields["NodeList"]),
+        submit_s=instant_s(fields["SubmitTime"]),
+        start_s=instant_s(fields["StartTime"]),
+        end_s=instant_s(fields["EndTime"]),
+        time_limit_s=limit_s(fields["TimeLimit"]),
+        restarts=whole(fields["RestartCnt"]),
     )
-
-
-def _gpus(told: Mapping[str, str]) -> dict[str, int] | None:
-    """Return the GPUs of a job by type; None where only other counts are told.
-
-    TRES name GPUs only where the site counts them (AccountingStorageTRES), and then in total.
-    """
-    asked = {
-        "tres-per-job": 1,
-        "tres-per-node": whole(told["NumNodes"]),
-        "tres-per-task": whole(told["NumTasks"]),
-        "tres-per-socket": 0,  # how many sockets it has is told nowhere
-    }
-    is_asked = False
-    for option, times in asked.items():
-        found = gpus_in_gres(told[option])
-        if found and times:
-            return {name: count * times for name, count in found.items()}
-        is_asked = is_asked or bool(found)
-    counted = gpus_in_tres(told["tres-alloc"])
-    return None if is_asked and not counted else counted
-
-
-def _set(text: str) -> str:
-    return "" if text in {"(null)", "N/A", "None"} else text
 
 
 # The accounting. A random word separates columns, and the last column is a plain number, so that no
 # name of a job makes rows.
 
-ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,ExitCode,NodeList,Submit,Start,End,NNodes"
+ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,NNodes"
 
 
-def past_jobs(text: str, word: str) -> tuple[PastJob, ...]:
-    """Return the jobs in an answer of sacct.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
+def past_jobs(text: str, word: str) -> tuple[SlurmJob, ...]:
+    """Return the jobs in an answer of sacct."""
     try:
         return tuple(_past_job(row) for row in _rows(text, word))
     except (KeyError, ValueError) as error:
@@ -779,15 +666,6 @@ def _rows(text: str, word: str) -> Iterator[Mapping[str, str]]:
         raise ValueError("the answer is cut off")
 
 
-def _past_job(row: Mapping[str, str]) -> PastJob:
-    return PastJob(
-        id=int(row["JobIDRaw"]),
-        name=row["JobName"],
-        user=row["User"],
-        state=row["State"].partition(" ")[0],  # "CANCELLED by 1000"
-        exit_code=row["ExitCode"],
-        nodes=expanded(row["NodeList"]),
-        submit_s=instant_s(row["Submit"]),
-        start_s=instant_s(row["Start"]),
-        end_s=instant_s(row["End"]),
-    )
+def _past_job(row: Mapping[str, str]) -> SlurmJob:
+    state = row["State"].partition(" ")[0]  # "CANCELLED by 1000"
+    return SlurmJob(int(row["JobIDRaw"]), row["JobName"], row["User"], state)

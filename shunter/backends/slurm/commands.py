@@ -25,9 +25,9 @@ from shunter.backends.slurm.answers import (
     ACCOUNTING_FIELDS,
     NetworkSwitch,
     Partition,
-    PastJob,
     QueuedJob,
     Reservation,
+    SlurmJob,
     SlurmNode,
     duration,
     past_jobs,
@@ -96,8 +96,13 @@ def reason_in_words(reason: str) -> str:
     return f"{reason}: {said}" if said else reason
 
 
+def wait_in_words(wait_s: float, reason: str) -> str:
+    """Return since when a job waits, in seconds, and why: 12 min ago (Resources)."""
+    return f"{duration(wait_s)} ago" + (f" ({reason_in_words(reason)})" if reason else "")
+
+
 def submit_limit_in(said: str) -> str:
-    """Return the word for a limit on jobs submitted; nothing if none is told.
+    """Return the word for a limit on jobs submitted; nothing if there is none.
 
     What is refused for that is taken later, when other jobs have ended.
     """
@@ -159,19 +164,51 @@ class CommandAnswer:
             )
         return SlurmUnknownError(f"{self.command} failed: {said}", "run it by hand")
 
+    def whole_text(self) -> str:
+        """Return the output of a command that had to succeed.
 
-class CommandRunner:
-    """Runs commands of Slurm.
+        Raises:
+            SlurmUnknownError: it did not, or has complained: its output may lack something.
+        """
+        if self.status != 0 or "error:" in self.err:
+            raise self.unknown()
+        return self.out
 
-    `silent_since_s` is since when none has had an answer, by the monotonic clock; None: the last
-    one had. `complaint` is what became of the last one.
+
+SILENT_S: Final = 10.0
+"""One command may fail: people learn that Slurm is silent after some seconds of it."""
+REFUSALS: Final = (
+    *("Access/permission denied", "Invalid ", "Job violates", "invalid "),
+    *("Memory required by task is not available", "Memory specification can not be satisfied"),
+    *(
+        "More processors requested",
+        "Node count specification invalid",
+        "Nodes required for job are",
+    ),
+    *("Requested GRES option unsupported", "Requested node configuration is not available"),
+    *("Requested node is not", "Requested nodes are", "Requested partition configuration"),
+    *("Requested time limit is invalid", "Requested operation not supported"),
+    *("User's group not permitted", "Unrecognized option", "unrecognized option", "Job size"),
+    *("CPU count per node can not be satisfied", "Job cannot be", "Required node not available"),
+    *("Too many tasks", "Batch script is empty", "This does not look like a batch script"),
+)
+"""What sbatch says when the controller has decided: the job was not taken, and will not be."""
+
+DECIDED: Final = "Batch job submission failed: "
+
+
+class Slurm:
+    """A cluster, by Slurm's own commands.
+
+    What asks or orders raises SlurmUnknownError where a command is not there, fails, has no answer
+    in time, or answers in part: nothing is known then, and an order may have been carried out.
     """
 
     def __init__(self, *, deadline_s: float = DEADLINE_S, conf: str | None = None) -> None:
-        """Take how long a command may take, and a slurm.conf of one's own."""
-        self.deadline_s = deadline_s
-        self.silent_since_s: float | None = None
-        self.complaint = ""
+        """Take how long a command may take, and a slurm.conf that is not the usual one."""
+        self._deadline_s = deadline_s
+        self._silent_since_s: float | None = None  # since when no command has had an answer
+        self._complaint = ""  # what became of the last command
         self._environment = {
             name: text
             for name, text in os.environ.items()
@@ -181,14 +218,147 @@ class CommandRunner:
         if conf is not None:
             self._environment["SLURM_CONF"] = conf
 
+    @property
+    def silence(self) -> str:
+        """For how long Slurm has not answered, and why not; nothing where it answers."""
+        since_s = self._silent_since_s
+        silent_s = 0.0 if since_s is None else clock.monotonic_s() - since_s
+        if silent_s < SILENT_S:
+            return ""
+        return f"Slurm has not answered for {duration(silent_s)}: {self._complaint}"
+
+    async def version(self) -> str:
+        """Return the version of the commands, such as 22.05.8."""
+        return (await self._text(["sinfo", "--version"])).split()[-1]
+
+    async def ping(self) -> None:
+        """Return once the controller has answered."""
+        answer = await self.run(["scontrol", "ping"])
+        if " is UP" not in answer.out:
+            said = " ".join(answer.out.split()) or answer.complaint
+            raise SlurmUnknownError(f"slurmctld does not answer ({said})", "ask its administrator")
+
+    async def queue(self) -> tuple[QueuedJob, ...]:
+        """Return all jobs that the controller knows, also those that have just ended.
+
+        Where a site hides the jobs of other users (PrivateData=jobs), only one's own.
+        """
+        word = f"~{secrets.token_hex(8)}~"
+        text = await self._text(
+            ["squeue", "--all", "--local", "--noheader", "--states=all"],
+            environment={"SQUEUE_FORMAT2": queue_format(word)},
+        )
+        return queued_jobs(text, word)
+
+    async def nodes(self) -> tuple[SlurmNode, ...]:
+        """Return all nodes."""
+        return read_nodes(await self._shown("node", "--details"))
+
+    async def partitions(self) -> tuple[Partition, ...]:
+        """Return all partitions, also those hidden from this user."""
+        return read_partitions(await self._shown("partition"))
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        """Return all reservations, of now and of later."""
+        return read_reservations(await self._shown("reservation"))
+
+    async def switches(self) -> tuple[NetworkSwitch, ...]:
+        """Return the switches or blocks of the network; none where Slurm knows none."""
+        answer = await self.run(["scontrol", "show", "topology"])
+        if "No topology information" in answer.err:
+            return ()
+        return read_switches(answer.whole_text())
+
+    async def settings(self) -> dict[str, str]:
+        """Return what slurm.conf says, as the controller has read it."""
+        return read_settings(await self._text(["scontrol", "show", "config"]))
+
+    async def submit(self, script: str, options: Sequence[str]) -> int:
+        """Submit a batch script, which is never in a file; return the id of its job.
+
+        The id is used again if the controller crashes at once.
+
+        Raises:
+            SlurmRefusedError: the controller has refused it: there is no such job.
+        """
+        answer = await self.run(["sbatch", "--parsable", *options], stdin=script)
+        if answer.status != 0:
+            raise _refusal(answer)
+        number = answer.out.strip().partition(";")[0]
+        if not number.isdigit():
+            raise SlurmUnknownError(
+                f"sbatch answers {answer.out[:60]!r}, expected a job id", "look for it in the queue"
+            )
+        return int(number)
+
+    async def would_take(self, options: Sequence[str]) -> str:
+        """Return when and where a job could start; none is submitted.
+
+        Raises:
+            SlurmRefusedError: it would be refused.
+        """
+        answer = await self.run(
+            ["sbatch", "--test-only", *options],
+            stdin="#!/bin/sh\nexit 0\n",
+            environment={"SLURM_TIME_FORMAT": "standard"},  # for people
+        )
+        if answer.status != 0:
+            raise _refusal(answer)
+        return answer.err.strip().removeprefix("sbatch: ")
+
+    async def cancel(
+        self,
+        jobs: Sequence[int],
+        *,
+        name: str = "",
+        signal: str = "",
+        batch_only: bool = False,
+    ) -> None:
+        """End jobs, or send them a signal; of a job that is not there Slurm says nothing.
+
+        With a name only jobs that are called so: an id may be that of another job by now. Without
+        `batch_only` a signal reaches only what srun has started.
+        """
+        if not jobs:
+            return
+        chosen = [f"--name={name}"] if name else []
+        chosen += [f"--signal={signal}"] if signal else []
+        chosen += ["--batch"] if batch_only else []
+        await self._text(["scancel", *chosen, *(str(job) for job in jobs)])
+
+    async def suspend(self, jobs: Sequence[int]) -> None:
+        """Suspend jobs: they stop, and others get their CPUs, but no GPUs.
+
+        Raises:
+            SlurmRefusedError: it needs the rights of an operator, or cannot be done.
+        """
+        await self._controlled("suspend", jobs)
+
+    async def resume(self, jobs: Sequence[int]) -> None:
+        """Let suspended jobs go on.
+
+        Raises:
+            SlurmRefusedError: none of them is suspended, or this user may not.
+        """
+        await self._controlled("resume", jobs)
+
+    async def history(self, since_s: int, names: Sequence[str] = ()) -> tuple[SlurmJob, ...]:
+        """Return the jobs that accounting knows, since an instant in seconds since 1970.
+
+        With names, in which there is no comma, only jobs that are called so. A site without
+        accounting answers with an error.
+        """
+        word = f"~{secrets.token_hex(8)}~"
+        command = ["sacct", "--allusers", "--allocations", "--duplicates", "--parsable2"]
+        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))  # sacct's own zone
+        asked = [f"--delimiter={word}", f"--format={ACCOUNTING_FIELDS}", f"--starttime={since}"]
+        asked += [f"--name={','.join(names)}"] if names else []
+        return past_jobs(await self._text([*command, *asked]), word)
+
     async def run(
         self, words: Sequence[str], *, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> CommandAnswer:
-        """Run a command, and return what it says, whatever its exit code.
-
-        Raises:
-            SlurmUnknownError: it is not there, or has not ended in time, and was killed.
-        """
+        """Run a command, and return what it says, whatever its exit code."""
         began_s = clock.monotonic_s()
         try:
             answer = await self._run(words, stdin, environment or {})
@@ -200,9 +370,9 @@ class CommandRunner:
         return answer
 
     def _note(self, began_s: float, complaint: str) -> None:
-        """Note whether a command had an answer; nothing to complain of: it had."""
-        since_s = began_s if self.silent_since_s is None else self.silent_since_s
-        self.silent_since_s, self.complaint = since_s if complaint else None, complaint
+        """Note whether a command had an answer; without a complaint it had."""
+        since_s = began_s if self._silent_since_s is None else self._silent_since_s
+        self._silent_since_s, self._complaint = since_s if complaint else None, complaint
 
     async def _run(
         self, words: Sequence[str], stdin: str, environment: Mapping[str, str]
@@ -218,9 +388,9 @@ class CommandRunner:
                 _in_memory(stdin) as source,
                 _in_memory() as out,
                 _in_memory() as err,
-                anyio.fail_after(self.deadline_s),
+                anyio.fail_after(self._deadline_s),
             ):
-                # One that is cancelled while it starts would be ended by nobody.
+                # One that is cancelled while it starts would run on.
                 with anyio.CancelScope(shield=True):
                     process = await anyio.open_process(
                         [there, *words[1:]],
@@ -234,23 +404,40 @@ class CommandRunner:
                 return CommandAnswer(name, status, _content(out), _content(err))
         except TimeoutError as error:
             raise SlurmUnknownError(
-                f"{name} gave no answer within {self.deadline_s:g} s", "look at `scontrol ping`"
+                f"{name} gave no answer within {self._deadline_s:g} s", "look at `scontrol ping`"
             ) from error
         except OSError as error:
             raise SlurmUnknownError(f"{name} cannot be run ({error.strerror})", "try it") from error
 
-    async def text(
+    async def _text(
         self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
     ) -> str:
-        """Run a command that must succeed, and return its output.
+        return (await self.run(words, environment=environment)).whole_text()
 
-        Raises:
-            SlurmUnknownError: it did not, or has complained: its output may lack something.
-        """
-        answer = await self.run(words, environment=environment)
-        if answer.status != 0 or "error:" in answer.err:
+    async def _shown(self, kind: str, *options: str) -> str:
+        return await self._text(["scontrol", "show", kind, "--oneliner", "--all", *options])
+
+    async def _controlled(self, verb: str, jobs: Sequence[int]) -> None:
+        answer = await self.run(["scontrol", verb, ",".join(map(str, jobs))])
+        if answer.status != 0 and not answer.is_out_of_reach:
+            raise SlurmRefusedError(f"scontrol {verb}: {answer.complaint}")
+        if answer.status != 0:
             raise answer.unknown()
-        return answer.out
+
+
+def _refusal(answer: CommandAnswer) -> SlurmRefusedError | SlurmUnknownError:
+    if answer.is_out_of_reach:
+        return answer.unknown()
+    if limit := submit_limit_in(answer.err):
+        return SlurmRefusedError(f"Slurm refuses the job: {reason_in_words(limit)}")
+    # A word for another limit comes in a line of its own, before the one that says it is refused.
+    said = [line.strip().removeprefix("sbatch: error: ") for line in answer.err.splitlines()]
+    first = answer.complaint.removeprefix("sbatch: error: ")
+    reasons = [first, *(line for line in said if line.startswith(DECIDED))]
+    if any(word in reason for word in REFUSALS for reason in reasons):
+        limits = [words for word in said if (words := reason_in_words(word)) != word]
+        return SlurmRefusedError(f"Slurm refuses the job: {(limits or [first])[0]}")
+    return answer.unknown()
 
 
 @contextmanager
@@ -273,256 +460,3 @@ def _content(descriptor: int) -> str:
     with open(descriptor, "rb", closefd=False) as file:
         file.seek(0)
         return file.read().decode("utf-8", errors="backslashreplace")
-
-
-SILENT_S: Final = 10.0
-"""One command may fail: what is told of Slurm is told after some seconds without an answer."""
-REFUSALS: Final = (
-    *("Access/permission denied", "Invalid ", "Job violates", "invalid "),
-    *("Memory required by task is not available", "Memory specification can not be satisfied"),
-    *(
-        "More processors requested",
-        "Node count specification invalid",
-        "Nodes required for job are",
-    ),
-    *("Requested GRES option unsupported", "Requested node configuration is not available"),
-    *("Requested node is not", "Requested nodes are", "Requested partition configuration"),
-    *("Requested time limit is invalid", "Requested operation not supported"),
-    *("User's group not permitted", "Unrecognized option", "unrecognized option", "Job size"),
-    *("CPU count per node can not be satisfied", "Job cannot be", "Required node not available"),
-    *("Too many tasks", "Batch script is empty", "This does not look like a batch script"),
-)
-"""What sbatch says when the controller has decided: the job was not taken, and will not be."""
-
-DECIDED: Final = "Batch job submission failed: "
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A job that Slurm has taken.
-
-    Its id is used again if the controller crashes at once.
-    """
-
-    id: int
-    cluster: str = ""
-
-
-class Slurm:
-    """A cluster, by Slurm's own commands."""
-
-    def __init__(self, *, deadline_s: float = DEADLINE_S, conf: str | None = None) -> None:
-        """Take how long a command may take, and a slurm.conf that is not the usual one."""
-        self._commands = CommandRunner(deadline_s=deadline_s, conf=conf)
-
-    @property
-    def silence(self) -> str:
-        """For how long Slurm has not answered, and why not; nothing where it answers."""
-        since_s = self._commands.silent_since_s
-        silent_s = 0.0 if since_s is None else clock.monotonic_s() - since_s
-        if silent_s < SILENT_S:
-            return ""
-        return f"Slurm has not answered for {duration(silent_s)}: {self._commands.complaint}"
-
-    async def version(self) -> str:
-        """Return the version of the commands, such as 22.05.8.
-
-        Raises:
-            SlurmUnknownError: there is none.
-        """
-        return (await self._commands.text(["sinfo", "--version"])).split()[-1]
-
-    async def ping(self) -> None:
-        """Return once the controller has answered.
-
-        Raises:
-            SlurmUnknownError: none of them does.
-        """
-        answer = await self._commands.run(["scontrol", "ping"])
-        if " is UP" not in answer.out:
-            said = " ".join(answer.out.split()) or answer.complaint
-            raise SlurmUnknownError(f"slurmctld does not answer ({said})", "ask its administrator")
-
-    async def queue(self) -> tuple[QueuedJob, ...]:
-        """Return all jobs that the controller knows, also those that have just ended.
-
-        Where a site hides the jobs of other users (PrivateData=jobs), only one's own.
-
-        Raises:
-            SlurmUnknownError: the answer failed, or is not whole.
-        """
-        word = f"~{secrets.token_hex(8)}~"
-        text = await self._commands.text(
-            ["squeue", "--all", "--local", "--noheader", "--states=all"],
-            environment={"SQUEUE_FORMAT2": queue_format(word)},
-        )
-        return queued_jobs(text, word)
-
-    async def nodes(self) -> tuple[SlurmNode, ...]:
-        """Return all nodes.
-
-        Raises:
-            SlurmUnknownError: the answer failed.
-        """
-        return read_nodes(await self._shown("node", "--details"))
-
-    async def partitions(self) -> tuple[Partition, ...]:
-        """Return all partitions, also those hidden from this user.
-
-        Raises:
-            SlurmUnknownError: the answer failed.
-        """
-        return read_partitions(await self._shown("partition"))
-
-    async def reservations(self) -> tuple[Reservation, ...]:
-        """Return all reservations, of now and of later.
-
-        Raises:
-            SlurmUnknownError: the answer failed.
-        """
-        return read_reservations(await self._shown("reservation"))
-
-    async def switches(self) -> tuple[NetworkSwitch, ...]:
-        """Return the switches or blocks of the network; none where Slurm is told of none.
-
-        Raises:
-            SlurmUnknownError: the answer failed.
-        """
-        answer = await self._commands.run(["scontrol", "show", "topology"])
-        if "No topology information" in answer.err:
-            return ()
-        if answer.status != 0 or "error:" in answer.err:
-            raise answer.unknown()
-        return read_switches(answer.out)
-
-    async def settings(self) -> dict[str, str]:
-        """Return what slurm.conf says, as the controller has read it.
-
-        Raises:
-            SlurmUnknownError: the answer failed.
-        """
-        return read_settings(await self._commands.text(["scontrol", "show", "config"]))
-
-    async def submit(
-        self, script: str, options: Sequence[str], environment: Mapping[str, str] | None = None
-    ) -> Submitted:
-        """Submit a batch script, which never stands in a file.
-
-        Args:
-            script: what the job runs; it begins with #!.
-            options: those of sbatch.
-            environment: set for sbatch besides ours. Slurm gives all of that to the job, unless
-                options say --export=NONE or name what it is to get.
-        Raises:
-            SlurmRefusedError: the controller has refused it: there is no such job.
-            SlurmUnknownError: whether there is one is not known.
-        """
-        answer = await self._commands.run(
-            ["sbatch", "--parsable", *options], stdin=script, environment=environment
-        )
-        if answer.status != 0:
-            raise _refusal(answer)
-        number, _, cluster = answer.out.strip().partition(";")
-        if not number.isdigit():
-            raise SlurmUnknownError(
-                f"sbatch answers {answer.out[:60]!r}, expected a job id", "look for it in the queue"
-            )
-        return Submitted(int(number), cluster)
-
-    async def would_take(self, options: Sequence[str]) -> str:
-        """Return when and where a job could start; none is submitted.
-
-        Raises:
-            SlurmRefusedError: it would be refused.
-            SlurmUnknownError: nothing is known of it.
-        """
-        answer = await self._commands.run(
-            ["sbatch", "--test-only", *options],
-            stdin="#!/bin/sh\nexit 0\n",
-            environment={"SLURM_TIME_FORMAT": "standard"},  # for people
-        )
-        if answer.status != 0:
-            raise _refusal(answer)
-        return answer.err.strip().removeprefix("sbatch: ")
-
-    async def cancel(
-        self,
-        jobs: Sequence[int],
-        *,
-        name: str = "",
-        signal: str = "",
-        batch_only: bool = False,
-    ) -> None:
-        """End jobs, or send them a signal; of a job that is not there Slurm says nothing.
-
-        With a name only jobs that are called so: an id may be somebody else's by now. Without
-        `batch_only` a signal reaches only what srun has started.
-
-        Raises:
-            SlurmUnknownError: whether it was done is not known.
-        """
-        if not jobs:
-            return
-        chosen = [f"--name={name}"] if name else []
-        chosen += [f"--signal={signal}"] if signal else []
-        chosen += ["--batch"] if batch_only else []
-        await self._commands.text(["scancel", *chosen, *(str(job) for job in jobs)])
-
-    async def suspend(self, jobs: Sequence[int]) -> None:
-        """Suspend jobs: they stand still, and others get their CPUs, but no GPUs.
-
-        Raises:
-            SlurmRefusedError: it needs the rights of an operator, or cannot be done.
-            SlurmUnknownError: whether it was done is not known.
-        """
-        await self._controlled("suspend", jobs)
-
-    async def resume(self, jobs: Sequence[int]) -> None:
-        """Let suspended jobs go on.
-
-        Raises:
-            SlurmRefusedError: none of them is suspended, or this user may not.
-            SlurmUnknownError: whether it was done is not known.
-        """
-        await self._controlled("resume", jobs)
-
-    async def history(self, since_s: int, names: Sequence[str] = ()) -> tuple[PastJob, ...]:
-        """Return the jobs that accounting knows, since an instant in seconds since 1970.
-
-        With names, in which there is no comma, only jobs that are called so.
-
-        Raises:
-            SlurmUnknownError: the answer failed, or the site keeps no accounting.
-        """
-        word = f"~{secrets.token_hex(8)}~"
-        command = ["sacct", "--allusers", "--allocations", "--duplicates", "--parsable2"]
-        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))  # sacct's own zone
-        asked = [f"--delimiter={word}", f"--format={ACCOUNTING_FIELDS}", f"--starttime={since}"]
-        asked += [f"--name={','.join(names)}"] if names else []
-        return past_jobs(await self._commands.text([*command, *asked]), word)
-
-    async def _controlled(self, verb: str, jobs: Sequence[int]) -> None:
-        answer = await self._commands.run(["scontrol", verb, ",".join(map(str, jobs))])
-        if answer.status != 0 and not answer.is_out_of_reach:
-            raise SlurmRefusedError(f"scontrol {verb}: {answer.complaint}")
-        if answer.status != 0:
-            raise answer.unknown()
-
-    async def _shown(self, kind: str, *options: str) -> str:
-        command = ["scontrol", "show", kind, "--oneliner", "--all", *options]
-        return await self._commands.text(command)
-
-
-def _refusal(answer: CommandAnswer) -> SlurmRefusedError | SlurmUnknownError:
-    if answer.is_out_of_reach:
-        return answer.unknown()
-    if limit := submit_limit_in(answer.err):
-        return SlurmRefusedError(f"Slurm refuses the job: {reason_in_words(limit)}")
-    # A word for another limit comes in a line of its own, before the one that says it is refused.
-    said = [line.strip().removeprefix("sbatch: error: ") for line in answer.err.splitlines()]
-    first = answer.complaint.removeprefix("sbatch: error: ")
-    reasons = [first, *(line for line in said if line.startswith(DECIDED))]
-    if any(word in reason for word in REFUSALS for reason in reasons):
-        limits = [told for word in said if (told := reason_in_words(word)) != word]
-        return SlurmRefusedError(f"Slurm refuses the job: {(limits or [first])[0]}")
-    return answer.unknown()

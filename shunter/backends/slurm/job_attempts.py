@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 
 from shunter import clock
 from shunter.backends.node import (
@@ -36,14 +36,13 @@ from shunter.backends.node import (
 )
 from shunter.backends.slurm.answers import (
     SAYS_WHY,
-    PastJob,
     QueuedJob,
-    duration,
+    SlurmJob,
     end_in_words,
     limit_in_words,
     signal_in_words,
 )
-from shunter.backends.slurm.commands import Slurm, reason_in_words
+from shunter.backends.slurm.commands import Slurm, wait_in_words
 from shunter.backends.slurm.settings import (
     END_LEAD_S,
     NOTICE_LEAD_MOST_S,
@@ -52,6 +51,7 @@ from shunter.backends.slurm.settings import (
     batch_script,
     name_in,
     own_user,
+    share_options,
     slurm_job_name,
     usual_options,
 )
@@ -60,7 +60,7 @@ from shunter.events import NodeName
 
 Key = tuple[str, int]
 LIMIT_SIGNAL = "SIGUSR2"
-"""What tells the program of an attempt that its time limit is near, and nothing else."""
+"""Sent to the program of an attempt when its time limit is near, and for nothing else."""
 
 
 def attempt_job_name(cluster_id: str, job: str, attempt: int) -> str:
@@ -109,24 +109,16 @@ def job_options(
     name, output = f"{order.job}.a{order.attempt}", f"{folder}/slurm.out"
     usual = usual_options(settings, name, output, limit_s, LIMIT_SIGNAL.removeprefix("SIG"))
     words: list[str] = []
-    for part, equal in groupby(_parts(settings, order), key=attrgetter("asked")):
-        nodes = [each.node for each in equal]
+    for part, equal in groupby(_parts(settings, order), key=itemgetter(1)):
+        nodes = [node for node, _ in equal]
         where = [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}", "--ntasks-per-node=1"]
         words += [":"] if words else []
         words += [*usual, *where, *part, *settings.options]
     return words
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one node gives: `asked` are the options of sbatch for it."""
-
-    node: NodeName
-    asked: tuple[str, ...]
-
-
-def _parts(settings: SlurmSettings, order: Order) -> Iterator[_Part]:
-    """Return what an attempt is to be given, node by node in the order of its ranks."""
+def _parts(settings: SlurmSettings, order: Order) -> Iterator[tuple[NodeName, tuple[str, ...]]]:
+    """Return the options of sbatch for each node, in the order of ranks."""
     servers = {str(server.name): server for server in settings.nodes}
     shares = [(servers[node], mask.bit_count()) for node, mask in order.placement]
     all_gpus = sum(gpus for _, gpus in shares)
@@ -134,17 +126,15 @@ def _parts(settings: SlurmSettings, order: Order) -> Iterator[_Part]:
         cpus = len(rank.cpus) if rank.pinned else _fair_cpus(server, gpus)
         of, whole = (gpus, all_gpus) if all_gpus else (1, len(shares))
         memory_mb = math.ceil(order.memory_mb * of / whole) or _fair_memory_mb(server, gpus, cpus)
-        asked = [f"--cpus-per-task={cpus}"]
-        asked += [f"--gres={server.gres.rpartition(':')[0]}:{gpus}"] if gpus else []
-        asked += [f"--mem={memory_mb}M"] if memory_mb else []
-        yield _Part(server.name, tuple(asked))
+        gres = f"{server.gres.rpartition(':')[0]}:{gpus}" if gpus else ""
+        yield server.name, tuple(share_options(cpus, gres, memory_mb))
 
 
 def _fair_memory_mb(server: SlurmServer, gpus: int, cpus: int) -> int:
     """Return the memory on a node of an attempt that asked for none.
 
-    It is its GPUs' part of the node's, or its CPUs' if it has no GPUs; 0: nobody knows what the
-    node has. Where a site sets no default, Slurm would give it all of it.
+    It is its GPUs' part of the node's, or its CPUs' if it has no GPUs; 0: what the
+    node has is not known. Where a site sets no default, Slurm would give it all of it.
     """
     part, whole = (gpus, len(server.gpus)) if gpus else (cpus, len(server.cpus))
     return server.memory_mb * min(part, whole) // max(1, whole)
@@ -163,12 +153,13 @@ MAY_LIVE_ON = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 class QueueView:
     """The Slurm jobs of each attempt; several where an answer of sbatch was lost.
 
-    `began_s` is when the question was asked, by the monotonic clock. `past` are the last states of
-    the jobs of attempts that accounting knows to be over, and the queue not at all.
+    `began_s` is when the question was asked, by the monotonic clock; that of no answer yet is
+    before all time. `past` are the last states of the jobs of attempts that accounting knows to be
+    over, and the queue not at all.
     """
 
-    began_s: float
-    jobs: Mapping[Key, tuple[QueuedJob, ...]] = field(hash=False)
+    began_s: float = float("-inf")
+    jobs: Mapping[Key, tuple[QueuedJob, ...]] = field(hash=False, default_factory=dict)
     past: Mapping[Key, tuple[str, ...]] = field(hash=False, default_factory=dict)
 
     @classmethod
@@ -189,12 +180,12 @@ class QueueView:
 
     def is_running(self, key: Key) -> bool:
         """Say whether Slurm runs an attempt."""
-        return any(job.state != "PENDING" for job in self.alive(key))
+        return any(not job.is_pending for job in self.alive(key))
 
     def is_waiting(self, key: Key) -> bool:
         """Say whether an attempt waits in Slurm's queue, and none of its jobs runs."""
         alive = self.alive(key)
-        return bool(alive) and all(job.state == "PENDING" for job in alive)
+        return bool(alive) and all(job.is_pending for job in alive)
 
     def being_preempted(self) -> list[Key]:
         """Return the attempts that run in the grace before they are preempted."""
@@ -230,7 +221,7 @@ class QueueView:
         ends = [
             float(job.start_s + job.time_limit_s)
             for job in self.jobs.get(key, ())
-            if job.start_s is not None and job.time_limit_s is not None and job.state != "PENDING"
+            if job.start_s is not None and job.time_limit_s is not None and not job.is_pending
         ]
         return next(iter(ends), None)
 
@@ -240,9 +231,8 @@ class QueueView:
             return ""
         job = self.alive(key)[0]
         asked_s = now_s if job.submit_s is None else float(job.submit_s)
-        reason = f" ({reason_in_words(job.reason)})" if job.reason else ""
-        ago = duration(now_s - asked_s)
-        return f"waiting for Slurm to start job {job.id}, asked {ago} ago{reason}"
+        ago = wait_in_words(now_s - asked_s, job.reason)
+        return f"waiting for Slurm to start job {job.id}, asked {ago}"
 
     def _past(self, key: Key) -> tuple[str, ...]:
         return () if key in self.jobs else self.past.get(key, ())
@@ -259,7 +249,7 @@ async def queue_view(slurm: Slurm, cluster_id: str) -> QueueView:
 
 
 # The accounting of attempts that Slurm's queue has forgotten. A text file (jobcomp/filetxt) is not
-# read: job names with line breaks are in it, so anybody could forge the end of another's job.
+# read: job names with line breaks are in it, so any user could forge the end of another's job.
 
 ASK_S = 60.0
 """Seconds between two questions: it is a database, which others use."""
@@ -302,7 +292,7 @@ class Accounting:
         except SlurmUnknownError:  # also where a site keeps none
             past = ()
         self._ask_from_s = clock.monotonic_s() + ASK_S
-        found: dict[Key, list[PastJob]] = {}
+        found: dict[Key, list[SlurmJob]] = {}
         for job in past:
             if job.user == self._user and job.name in names:
                 found.setdefault(names[job.name], []).append(job)
@@ -341,7 +331,7 @@ class JobAttempt(Watched):
     """
 
     def __init__(
-        self, folder: str, key: Key, queue: Callable[[], QueueView | None], patience: Patience
+        self, folder: str, key: Key, queue: Callable[[], QueueView], patience: Patience
     ) -> None:
         super().__init__(folder)
         self.key = key
@@ -410,25 +400,18 @@ class JobAttempt(Watched):
 
     def is_forgotten(self) -> bool:
         """Say whether Slurm has nothing of it, and its records no end."""
-        queue = self._queue()
-        is_gone = queue is not None and self.key not in queue.jobs and self._is_over()
+        is_gone = self.key not in self._queue().jobs and self._is_over()
         return is_gone and status_in(self.folder) is None and claimed_by(self.folder) != WITHDRAWN
 
     def has_begun(self) -> bool:
-        """Say whether it runs, or has, also where somebody has removed its folder since."""
+        """Say whether it runs, or has, also where its folder has been removed since."""
         if self._read_started() or claimed_by(self.folder) == BEGUN:
             return True
-        queue = self._queue()
-        return queue is not None and queue.is_running(self.key)
+        return self._queue().is_running(self.key)
 
     def may_live_on(self) -> bool:
         """Say whether Slurm has given it up, and it may run all the same."""
-        queue = self._queue()
-        return (
-            self._over_since_s is not None
-            and queue is not None
-            and not queue.is_surely_over(self.key)
-        )
+        return self._over_since_s is not None and not self._queue().is_surely_over(self.key)
 
     def _awaits_cause(self) -> bool:
         """Say whether it has ended, and Slurm is yet to say why."""
@@ -437,7 +420,7 @@ class JobAttempt(Watched):
     def _localised(self, started: Started | None) -> Started | None:
         """Return the record of a start with its instant on our monotonic clock.
 
-        What that is on another node its claim tells, which has the time of day as well: clocks of a
+        On another node that follows from its claim, which has the time of day as well: clocks of a
         cluster differ by little, for Slurm itself takes no message that is minutes old or early.
         """
         if started is None or started.boot == boot_id():
@@ -465,7 +448,7 @@ class JobAttempt(Watched):
         return self.started is not None
 
     def _state(self) -> tuple[State, str]:
-        """Return where it stands without a status, and why it is over if it is."""
+        """Return the state of one without a status, and why it is over if it is."""
         if self.started is None:
             claim, refusal = claimed_by(self.folder), get(f"{self.folder}/refusal")
             if claim == WITHDRAWN or refusal is not None:
@@ -474,7 +457,7 @@ class JobAttempt(Watched):
                 return "starting", ""
         alive: State = "starting" if self.started is None else "running"
         queue, patience = self._queue(), self._patience
-        if queue is None or not self._is_over():
+        if not self._is_over():
             self._over_since_s = None
             return alive, ""
         if self._over_since_s is None:
@@ -488,15 +471,14 @@ class JobAttempt(Watched):
         )
 
     def _after(self, status: Status) -> tuple[State, str]:
-        """Return where it stands that has ended, and how Slurm ended it, if it did.
+        """Return the state of one with a status, and how Slurm ended it, if it did.
 
         Slurm says why it sent SIGTERM once the job is over there, as its GPUs are; until then, or
         for `settle_s`, it counts as running. So does a gang of which a rank ended with 0: so does
         the srun of one on a node that is lost, whatever that rank was at.
         """
         queue = self._queue()
-        ended_as = "" if queue is None else queue.ended_as(self.key)
-        limit_s = None if queue is None else queue.limit_s(self.key)
+        ended_as, limit_s = queue.ended_as(self.key), queue.limit_s(self.key)
         codes = status.codes or ()
         may_be_cut_off = len(codes) > 1 and 0 in codes
         if ended_as in MAY_LIVE_ON:
@@ -522,8 +504,7 @@ class JobAttempt(Watched):
 
     def _is_near_limit(self, at_s: float | None) -> bool:
         """Say whether its limit is known to be why: others send the notice too."""
-        queue = self._queue()
-        limit_at_s = None if queue is None else queue.limit_at_s(self.key)
+        limit_at_s = self._queue().limit_at_s(self.key)
         if limit_at_s is None:
             return False
         return at_s is None or limit_at_s - at_s <= NOTICE_LEAD_MOST_S
@@ -531,11 +512,9 @@ class JobAttempt(Watched):
     def _is_over(self) -> bool:
         """Say whether Slurm has none that waits or runs, by an answer that counts."""
         queue = self._queue()
-        if queue is None or queue.alive(self.key):
-            return False
-        return queue.began_s > self.asked_s + self._patience.settle_s
+        is_settled = queue.began_s > self.asked_s + self._patience.settle_s
+        return is_settled and not queue.alive(self.key)
 
     def _stands(self) -> object:
         """Return what changes when the queue says something new that counts."""
-        queue = self._queue()
-        return None if queue is None else (queue.standing(self.key), self._is_over())
+        return self._queue().standing(self.key), self._is_over()

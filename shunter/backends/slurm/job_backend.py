@@ -12,24 +12,16 @@ from typing import Self
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from shunter import clock
-from shunter.backends.live import (
-    AgentProcess,
-    Link,
-    Server,
-    SupervisedBackend,
-    UnreachedError,
-    Watch,
-    begin_here,
-    install_shared,
-)
+from shunter.backends.live import AgentProcess, Link, UnreachedError, Watch, install_shared
 from shunter.backends.slurm.answers import QueuedJob, SlurmNode
+from shunter.backends.slurm.backend import SlurmBackend, SlurmLink, SlurmTransport, node_service
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.job_attempts import Key, QueueView, queue_view
-from shunter.backends.slurm.job_session import JobSession
-from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
+from shunter.backends.slurm.job_session import JobCluster, JobSession
+from shunter.backends.slurm.node_service import NodeListing
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.core import Launch, Resume
 from shunter.errors import BackendError, SlurmUnknownError
@@ -38,56 +30,13 @@ from shunter.events import NOTHING, GpusTaken, JobId, NodeName, Share
 NAME = NodeName("slurm")
 
 
-class JobTransport:
+class JobTransport(SlurmTransport):
     """Reaches what Slurm runs: by its commands, and by a folder that all nodes share."""
 
-    def __init__(
-        self,
-        settings: SlurmSettings,
-        slurm: Slurm,
-        service: NodeService,
-        seen: Callable[[QueueView], None],
-        tell: Callable[[str], None],
-    ) -> None:
-        self.name = NAME
-        self.servers: Sequence[Server] = settings.nodes
-        self.address = str(settings.nodes[0].name) if settings.nodes else ""
-        self.environment: Mapping[str, str] = {}
-        self.cgroup: str | None = ""
-        self.folder = settings.root
-        self.is_here = True
-        self.is_on_demand = False
-        self.reason = ""
-        self._settings = settings
-        self._slurm = slurm
-        self._service = service
-        self._seen = seen
-        self._tell = tell
-        self._queue: QueueView | None = None
-        self._held_back: dict[Key, str] = {}
-
-    def wait_of(self, job: str, attempt: int) -> str:
-        """Return what Slurm says that an attempt waits for; nothing if it does not wait."""
-        key = job, attempt
-        waits = "" if self._queue is None else self._queue.wait_of(key, clock.wall_s())
-        return waits or self._held_back.get(key, "")
-
-    def session(self, agent: str, say: Callable[[bytes], None]) -> JobSession:
-        """Return a session that has not begun."""
-        return JobSession(
-            self._settings,
-            self._slurm,
-            agent,
-            say,
-            self._take,
-            self._service,
-            self._held_back,
-            self._tell,
-        )
-
-    def _take(self, queue: QueueView) -> None:
-        self._queue = queue
-        self._seen(queue)
+    def __init__(self, cluster: JobCluster) -> None:
+        settings = cluster.settings
+        super().__init__(NAME, settings.nodes, settings.root, is_on_demand=False)
+        self._cluster = cluster
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Link]:
@@ -103,7 +52,7 @@ class JobTransport:
         failed: BackendError | None = None
         async with anyio.create_task_group() as tasks:
             try:
-                yield _JobLink(self, agent, tasks)
+                yield _JobLink(self._cluster, agent, tasks)
             except BackendError as error:  # which a task group would pack
                 failed = error
             tasks.cancel_scope.cancel()
@@ -111,85 +60,24 @@ class JobTransport:
             raise failed
 
     async def answers(self) -> bool:
-        """Return that there is somebody; the folder is tried by using it."""
+        """Return that it answers: whether the folder can be used is found by using it."""
         return True
 
 
-class _JobLink:
+class _JobLink(SlurmLink):
     """What can be begun: one session, and verbs that are about files alone."""
 
-    def __init__(self, transport: JobTransport, agent: str, tasks: TaskGroup) -> None:
-        self._transport = transport
+    def __init__(self, cluster: JobCluster, agent: str, tasks: TaskGroup) -> None:
+        self._cluster = cluster
         self._agent = agent
         self._tasks = tasks
 
-    async def begin(self, verb: str, *words: str) -> AgentProcess:
-        """Begin a verb of the agent on this machine, which has the same files."""
-        return await begin_here(verb, *words)
-
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
         """Begin a session."""
-        process = _SessionProcess()
-        process.session = self._transport.session(self._agent, process.say)
         nonce = secrets.token_hex(8)
-        process.session.greet(nonce)
-        await self._tasks.start(process.run)
-        return process, nonce
-
-
-class _SessionProcess:
-    """A session within this process, as a program of the agent."""
-
-    session: JobSession
-
-    def __init__(self) -> None:
-        self._said, self._came = bytearray(), anyio.Event()
-        self._left = b""
-        self._is_over, self._complaint = False, ""
-
-    async def run(self, task_status: TaskStatus[None]) -> None:
-        """Run the session until the shared folder fails it."""
-        try:
-            await self.session.run(task_status)
-        except* OSError as errors:
-            cause: BaseException = errors
-            while isinstance(cause, BaseExceptionGroup):
-                cause = cause.exceptions[0]
-            self._complaint = f"the shared folder cannot be used: {cause}"
-        await self.end_input()
-
-    def say(self, line: bytes) -> None:
-        """Take what the session says."""
-        self._said += line
-        self._came.set()
-
-    async def read(self, most: int) -> bytes:
-        while not self._said and not self._is_over:
-            self._came = anyio.Event()
-            await self._came.wait()
-        piece = bytes(self._said[:most])
-        del self._said[:most]
-        return piece
-
-    async def write(self, content: bytes) -> None:
-        if self._is_over:
-            raise BrokenPipeError("the session has ended")
-        *lines, self._left = (self._left + content).split(b"\n")
-        for line in lines:
-            self.session.take(line)
-
-    async def end_input(self) -> None:
-        self._is_over = True
-        self._came.set()
-
-    async def complaint(self) -> bytes:
-        return self._complaint.encode()
-
-    async def status(self) -> int | None:
-        return None
-
-    async def aclose(self) -> None:
-        await self.end_input()
+        session = JobSession(self._cluster, self._agent, nonce)
+        await self._tasks.start(session.run)
+        return session, nonce
 
 
 # What other people's jobs hold of each node. Slurm says what is in use, not by whom. So a listing
@@ -204,12 +92,12 @@ Own = Mapping[Key, Share]
 
 
 class TakenResources:
-    """What was told of each node, and what is known of our own attempts."""
+    """What others hold of each node by the last listing, and our attempts."""
 
     def __init__(self, servers: Sequence[SlurmServer]) -> None:
         self._servers = servers
         self._own: dict[Key, Sequence[Share]] = {}
-        self._told: dict[NodeName, Share] = {}
+        self._taken: dict[NodeName, Share] = {}
         self._before: QueueView | None = None
         self._judged: NodeListing | None = None
         self._unknown = {server.name for server in servers}
@@ -219,16 +107,16 @@ class TakenResources:
         """Whether it has never been known yet what others hold of some node."""
         return bool(self._unknown)
 
-    def recall(self, told: Iterable[Share]) -> None:
-        """Take in what was told in an earlier term, and of no other node."""
-        self._told = {share.node: share for share in told}
+    def recall(self, recorded: Iterable[Share]) -> None:
+        """Take in what the log says of an earlier term, and of no other node."""
+        self._taken = {share.node: share for share in recorded}
 
     def is_known(self, key: Key) -> bool:
         """Say whether it is known what an attempt was given."""
         return key in self._own
 
     def note(self, key: Key, given: Sequence[Share]) -> None:
-        """Note which GPUs an attempt was given, and what was booked beside them."""
+        """Note which GPUs an attempt was given, and the CPUs and memory booked with them."""
         self._own[key] = given
 
     def take(self, queue: QueueView, listing: NodeListing | None) -> Iterator[Share]:
@@ -256,10 +144,10 @@ class TakenResources:
                 self._unknown.discard(server.name)
             if node is None or one is None or other is None or passed is None:
                 continue
-            told = self._told.get(server.name, Share(server.name, 0))
-            taken = _taken(server, node, told, one, other, passed)
-            if told != taken:
-                self._told[server.name] = taken
+            last = self._taken.get(server.name, Share(server.name, 0))
+            taken = _taken(server, node, last, one, other, passed)
+            if last != taken:
+                self._taken[server.name] = taken
                 yield taken
         for key in [key for key in self._own if key not in queue.jobs and key not in before.jobs]:
             del self._own[key]
@@ -285,14 +173,14 @@ def _ended_since(before: QueueView, after: QueueView, key: Key) -> tuple[QueuedJ
 
 
 def _taken(
-    server: SlurmServer, node: SlurmNode, told: Share, before: Own, after: Own, passed: Own
+    server: SlurmServer, node: SlurmNode, last: Share, before: Own, after: Own, passed: Own
 ) -> Share:
     """Return what others hold of a node of what the config gives it, by a listing.
 
     Args:
         server: the node by the config.
         node: the same by Slurm.
-        told: what was said before.
+        last: what others held by the listing before.
         before: what of it was ours just before the listing.
         after: the same just after it.
         passed: what was ours until some instant between.
@@ -303,14 +191,14 @@ def _taken(
     for share in either.values():
         mask &= ~share.gpu_mask
     cpus_milli = _within(
-        told.cpus_milli,
+        last.cpus_milli,
         len(server.cpus) * 1000,
         (node.cpus - node.cpus_used) * 1000,
         sum(share.cpus_milli for share in either.values()),
         sum(share.cpus_milli for share in both),
     )
     memory_mb = _within(
-        told.memory_mb,
+        last.memory_mb,
         server.memory_mb,
         node.memory_mb - node.memory_used_mb,
         sum(share.memory_mb for share in either.values()),
@@ -319,10 +207,10 @@ def _taken(
     return Share(server.name, mask, cpus_milli, memory_mb)
 
 
-def _within(told: int, all_: int, free: int, most_ours: int, least_ours: int) -> int:
-    """Return what is neither free nor ours, or what was told if it may be true."""
+def _within(last: int, all_: int, free: int, most_ours: int, least_ours: int) -> int:
+    """Return what is neither free nor ours, or the last result if it may be true."""
     least, most = all_ - free - most_ours, all_ - free - least_ours
-    return max(0, min(all_, max(least, min(most, told))))
+    return max(0, min(all_, max(least, min(most, last))))
 
 
 def _used(node: SlurmNode) -> int:
@@ -338,25 +226,19 @@ LAUNCHES_AT_ONCE = 16
 OTHERS = "jobs of others in Slurm"
 
 
-class JobBackend(SupervisedBackend):
+class JobBackend(SlurmBackend):
     """Runs each attempt as a Slurm job; use it as an async context."""
 
     def __init__(self, settings: SlurmSettings, start_us: int = 0) -> None:
-        self._poll_s = settings.poll_s
+        self._settings = settings
+        self._queue = QueueView()
         self._seen_queue = anyio.Event()
         self._launching_now = anyio.Semaphore(LAUNCHES_AT_ONCE)
-        slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
-        self._service = NodeService(
-            slurm,
-            [server.name for server in settings.nodes],
-            least_s=least_s(settings.time_limit_s),
-            options=settings.options,
-            partition=settings.partition,
-        )
+        self._slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
+        self._service = node_service(settings, self._slurm, settings.partition)
         self._taken = TakenResources(settings.nodes)
-        self._slurm, self._settings = slurm, settings
-        self._transport = JobTransport(settings, slurm, self._service, self._take, self._notice)
-        super().__init__(settings, settings.owner, [self._transport], start_us)
+        self._cluster = JobCluster(settings, self._slurm, self._service, self._take, self._notice)
+        super().__init__(settings, settings.owner, [JobTransport(self._cluster)], start_us)
 
     async def __aenter__(self) -> Self:
         """Watch Slurm's nodes as well.
@@ -371,7 +253,7 @@ class JobBackend(SupervisedBackend):
     async def tell_taken(self) -> None:
         """Tell what others hold now, before anything is planned.
 
-        As far as Slurm says it within the time of a command; the rest is told as it comes.
+        As far as Slurm says it within the time of a command; the rest follows as it comes.
         """
         with suppress(SlurmUnknownError), anyio.move_on_after(self._settings.command_s):
             self._take(await queue_view(self._slurm, self._settings.cluster_id))
@@ -384,7 +266,7 @@ class JobBackend(SupervisedBackend):
         Until something is known of each of them, they are looked at with each poll.
         """
         await self._seen_queue.wait()
-        await self._service.run(self._poll_s)
+        await self._service.run(self._settings.poll_s)
 
     async def _launch(self, effect: Launch | Resume) -> None:
         """Launch an attempt, a few at once: the limit of a launch is for itself alone."""
@@ -400,24 +282,18 @@ class JobBackend(SupervisedBackend):
         gang = self._gangs.get(job_id)
         if gang is None or gang.watch.started is not None:
             return ""
-        wait = self._transport.wait_of(job_id, gang.watch.attempt)
+        key = job_id, gang.watch.attempt
+        wait = self._queue.wait_of(key, clock.wall_s())
+        wait = wait or self._cluster.held_back.get(key, "")
         return "; ".join(said for said in (wait, self.silence) if said)
 
-    def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
-        """Return the nodes that take no new jobs, with why; None: not known yet."""
-        return self._service.out_of_service(now_s)
-
-    @property
-    def silence(self) -> str:
-        """For how long Slurm has not answered, and why not; nothing where it answers."""
-        return self._service.silence
-
     def _notice(self, words: str) -> None:
-        """Have people told of something."""
+        """Put something where people read it."""
         self._share_notices.put(words)
 
     def _take(self, queue: QueueView) -> None:
         """Take in an answer of squeue, and tell what others hold."""
+        self._queue = queue
         self._seen_queue.set()
         for job_id, gang in self._gangs.items():
             key = (str(job_id), gang.watch.attempt)
@@ -439,7 +315,7 @@ class JobBackend(SupervisedBackend):
 
 
 def _given(watch: Watch) -> Sequence[Share]:
-    """Return the GPUs that an attempt was given, with what was booked beside them.
+    """Return the GPUs that an attempt was given, with what was booked with them.
 
     None: it is not known whether it has started.
     """
@@ -449,6 +325,6 @@ def _given(watch: Watch) -> Sequence[Share]:
     booked, nothing = {share.node: share for share in planned}, Share(NodeName(""), 0)
     found = []
     for node, mask in watch.started.placement:
-        beside = booked.get(NodeName(node), nothing)
-        found.append(Share(NodeName(node), mask, beside.cpus_milli, beside.memory_mb))
+        share = booked.get(NodeName(node), nothing)
+        found.append(Share(NodeName(node), mask, share.cpus_milli, share.memory_mb))
     return found

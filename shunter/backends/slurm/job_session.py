@@ -5,16 +5,15 @@ It runs in the daemon, reads the attempts' folders every `look_s` and Slurm's wh
 submitted again: the first of its jobs to make the claim runs it.
 """
 
-import dataclasses
 import json
 import os
 import select
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 import anyio
 from anyio import TASK_STATUS_IGNORED, to_thread
@@ -92,11 +91,11 @@ class Submissions:
         self._slurm = slurm
         self._cluster_id = cluster_id
         self._tasks = tasks
-        self._turns = anyio.Semaphore(AT_ONCE)
+        self._slots = anyio.Semaphore(AT_ONCE)
         self._under_way: set[Key] = set()
         self._end_from_s: dict[Key, float] = {}
         self._ending: set[int] = set()
-        self._queue: QueueView | None = None
+        self._queue = QueueView()
         self._to_suspend: set[Key] = set()
         self._suspended: set[Key] = set()
         self._releasing: set[Key] = set()
@@ -114,8 +113,8 @@ class Submissions:
         """
         self._under_way.add(key)
         try:
-            async with self._turns:
-                await self._slurm.submit(script, options, environment={})
+            async with self._slots:
+                await self._slurm.submit(script, options)
         except SlurmRefusedError as error:
             return str(error)
         except SlurmUnknownError:
@@ -127,7 +126,7 @@ class Submissions:
     def wake(self, key: Key) -> None:
         """Have the program of an attempt look at its orders now, and not later.
 
-        One that is suspended in Slurm goes on there first, to do what it is told.
+        One that is suspended in Slurm goes on there first, to do what it is ordered.
         """
         self._to_suspend.discard(key)
         jobs = self._alive(key)
@@ -143,13 +142,13 @@ class Submissions:
             self._tasks.start_soon(self._cancel, key, job.id, LIMIT_SIGNAL.removeprefix("SIG"))
 
     def suspend(self, key: Key) -> None:
-        """Have Slurm suspend an attempt, once it stands still by itself."""
+        """Have Slurm suspend an attempt, once it has stopped by itself."""
         if key not in self._suspended:
             self.wake(key)
         self._to_suspend.add(key)
 
     def note_stopped(self, stopped: Collection[Key]) -> None:
-        """Suspend those in Slurm that are to be and stand still by now."""
+        """Suspend those in Slurm that are to be and have stopped by now."""
         for key in sorted(self._to_suspend.intersection(stopped) - self._suspended):
             if any(job.state == "RUNNING" for job in self._alive(key)):
                 self._suspended.add(key)
@@ -185,10 +184,10 @@ class Submissions:
                     self._tasks.start_soon(self._cancel, key, job.id, "")
 
     def _alive(self, key: Key) -> tuple[QueuedJob, ...]:
-        return () if self._queue is None else self._queue.alive(key)
+        return self._queue.alive(key)
 
     async def _suspend(self, key: Key) -> None:
-        async with self._turns:
+        async with self._slots:
             try:
                 await self._slurm.suspend([job.id for job in self._alive(key)])
             except SlurmRefusedError as error:
@@ -199,11 +198,11 @@ class Submissions:
             except SlurmUnknownError:
                 if key in self._to_suspend:
                     self._suspended.discard(key)  # it is tried again
-        if key not in self._to_suspend:  # it was told something else meanwhile
+        if key not in self._to_suspend:  # it was ordered something else meanwhile
             await self._release(key)
 
     def _refuse(self, cause: str) -> None:
-        """Tell, unless it was told last, that jobs only stand still by signals."""
+        """Say, unless it was said last, that jobs are stopped by signals only."""
         if cause != self._told:
             self._told = cause
             self._tell(
@@ -214,7 +213,7 @@ class Submissions:
     async def _release(self, key: Key) -> None:
         """Have Slurm let an attempt go on; what it does not answer is asked again."""
         self._releasing.add(key)
-        async with self._turns:
+        async with self._slots:
             with suppress(SlurmRefusedError, SlurmUnknownError):
                 await self._slurm.resume([job.id for job in self._alive(key)])
                 self._suspended.discard(key)
@@ -223,7 +222,7 @@ class Submissions:
 
     async def _cancel(self, key: Key, number: int, signal: str) -> None:
         name = attempt_job_name(self._cluster_id, *key)
-        async with self._turns:
+        async with self._slots:
             with suppress(SlurmUnknownError):
                 await self._slurm.cancel(
                     [number], name=name, signal=signal, batch_only=bool(signal)
@@ -242,9 +241,7 @@ Answer = Mapping[str, object]
 class JobRecords:
     """What lies below a root, and which of it is watched."""
 
-    def __init__(
-        self, root: str, queue: Callable[[], QueueView | None], patience: Patience
-    ) -> None:
+    def __init__(self, root: str, queue: Callable[[], QueueView], patience: Patience) -> None:
         self.root = root
         self.watched: set[Key] = set()
         self._queue = queue
@@ -269,7 +266,7 @@ class JobRecords:
         return {}
 
     def look(self, question: Question) -> Answer:
-        """Beat; return what has changed of attempts since it was told, or is asked anew."""
+        """Beat; return what of attempts is new, or is asked for again."""
         self.beat(question)
         for job, attempt in question["anew"]:
             self.of((job, attempt)).told = None
@@ -298,7 +295,7 @@ class JobRecords:
         return cast("JobAttempt", self._reports.of(*key))
 
     def known(self, key: Key) -> Known:
-        """Return all that is known of an attempt, and note that it is told."""
+        """Return all that is known of an attempt, and note that it was returned."""
         return self._reports.known(*key)
 
     def prepare(self, order: Mapping[str, Any]) -> str:
@@ -352,7 +349,7 @@ class JobRecords:
     def order(self, key: Key, do: str) -> bool:
         """Order something of an attempt; return whether it never begins for that.
 
-        One that has not begun is not to begin, whatever it was told but to stop or continue.
+        One that has not begun is not to begin, whatever the order, but to stop or continue.
         """
         is_to_leave = do not in ("stop", "continue")
         if is_to_leave and self.withdraw(key, ""):
@@ -373,25 +370,15 @@ class JobRecords:
                 with suppress(OSError):
                     self.order(key, "fence")
 
-    def missed(self) -> list[Key]:
-        """Return the attempts that have not begun though Slurm has nothing of them."""
-        return [key for key in sorted(self.watched) if self.of(key).is_missed()]
-
-    def stopped(self) -> list[Key]:
-        """Return the attempts that stand still where they are."""
-        return [key for key in sorted(self.watched) if self.of(key).is_stopped]
-
-    def forgotten(self) -> list[Key]:
-        """Return the attempts without an end that Slurm's queue has no more."""
-        return [key for key in sorted(self.watched) if self.of(key).is_forgotten()]
+    def those(self, chosen: Callable[[JobAttempt], bool]) -> list[Key]:
+        """Return the attempts that are watched of which something holds."""
+        return [key for key in sorted(self.watched) if chosen(self.of(key))]
 
     def waiting_for(self, nodes: Mapping[NodeName, str]) -> list[tuple[Key, str]]:
         """Return the attempts that wait in Slurm for one of some nodes, with why."""
         queue = self._queue()
-        if queue is None or not nodes:
-            return []
         found = []
-        for key in sorted(self.watched):
+        for key in sorted(self.watched if nodes else ()):
             if not queue.is_waiting(key) or claimed_by(self.of(key).folder):
                 continue
             order = self.order_of(key)
@@ -406,7 +393,7 @@ class JobRecords:
         if job is not None:
             newest = numbers_in(f"{self.root}/jobs/{job}")[-TOLD_OF_JOB:]
             keys = {(job, number) for number in newest}
-        elif wanted is not None and queue is not None:
+        elif wanted is not None and queue != QueueView():
             alive = {key for key in queue.jobs if queue.alive(key)}
             keys = {(name, attempt) for name, attempt in wanted} | alive
         else:
@@ -444,89 +431,131 @@ class JobRecords:
 
 
 T = TypeVar("T")
-Say = Callable[[bytes], None]
+Words = TypeVarTuple("Words")
 OVER = ("ended", "lost")
 END_S = 15.0
-"""After an order to end at once, until Slurm is told as well."""
+"""After an order to end at once, until Slurm is asked to end it as well."""
 AGAIN_S = 60.0
 """For so long, in seconds, what Slurm has forgotten is submitted again although it is refused."""
 
 
-class JobSession:
-    """Answers questions about attempts that are batch jobs.
+@dataclass(slots=True)
+class JobCluster:
+    """A cluster whose attempts are jobs of Slurm; it outlives a session.
 
     Args:
         settings: of the cluster.
         slurm: its commands.
-        agent: the path of the agent's program on the shared folder.
-        say: takes each line that an agent would print.
-        seen: takes each answer of squeue.
         service: what is known of its nodes.
-        held_back: where it is noted why Slurm takes an attempt only later.
-        tell: told of what people should know.
+        seen: takes each answer of squeue.
+        notice: takes what people should know.
+        held_back: why Slurm takes an attempt only later.
     """
 
-    def __init__(
-        self,
-        settings: SlurmSettings,
-        slurm: Slurm,
-        agent: str,
-        say: Say,
-        seen: Callable[[QueueView], None],
-        service: NodeService,
-        held_back: dict[Key, str],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._settings = settings
-        self._slurm = slurm
+    settings: SlurmSettings
+    slurm: Slurm
+    service: NodeService
+    seen: Callable[[QueueView], None]
+    notice: Callable[[str], None]
+    held_back: dict[Key, str] = field(default_factory=dict)
+
+
+class JobSession:
+    """Answers questions about attempts that are batch jobs, as an agent does.
+
+    Args:
+        cluster: whose attempts.
+        agent: the path of the agent's program on the shared folder.
+        nonce: what it greets with.
+    """
+
+    def __init__(self, cluster: JobCluster, agent: str, nonce: str) -> None:
+        self._cluster, self._settings, self._slurm = cluster, cluster.settings, cluster.slurm
+        settings, slurm = cluster.settings, cluster.slurm
         self._agent = agent
-        self._say = say
-        self._seen = seen
-        self._service = service
-        self._held_back = held_back
-        self._queue: QueueView | None = None
+        self._said, self._came, self._left = bytearray(), anyio.Event(), b""
+        self._is_over, self._complaint = False, ""
+        self._queue = QueueView()
         self._answered = anyio.Event()
         patience = Patience(settings.settle_s, settings.heartbeat_deadline_s + settings.margin_s)
         self._records = JobRecords(settings.root, lambda: self._queue, patience)
         self._tasks: TaskGroup = anyio.create_task_group()
-        self._submissions = Submissions(slurm, settings.cluster_id, self._tasks, tell)
+        self._submissions = Submissions(slurm, settings.cluster_id, self._tasks, cluster.notice)
         accounting_s = min(ACCOUNTING_DEADLINE_S, settings.command_s)
         self._accounting = Accounting(
             Slurm(deadline_s=accounting_s, conf=settings.conf), settings.cluster_id, own_user()
         )
-        self._turn = anyio.Lock()
+        self._lock = anyio.Lock()
+        self._greet(nonce)
 
-    def greet(self, nonce: str) -> None:
+    def _greet(self, nonce: str) -> None:
         """Say who is there, as an agent does."""
-        greeting = {
-            "protocol": PROTOCOL,
-            "base": self._settings.root,
-            "boot": boot_id(),
-            "wall_s": clock.wall_s(),
-            "python": list(sys.version_info[:3]),
-            "uid": os.geteuid(),
-        }
-        self._say(f"\n{nonce} ".encode())
-        self._tell(greeting)
+        self._said += f"\n{nonce} ".encode()
+        self._tell(
+            {
+                "protocol": PROTOCOL,
+                "base": self._settings.root,
+                "boot": boot_id(),
+                "wall_s": clock.wall_s(),
+                "python": list(sys.version_info[:3]),
+                "uid": os.geteuid(),
+            }
+        )
 
     async def run(self, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Look at the records and ask for the queue, for ever.
+        """Look at the records and at the queue until the shared folder fails."""
+        try:
+            async with self._tasks:
+                self._tasks.start_soon(self._watch_queue)
+                task_status.started()
+                while True:
+                    await anyio.sleep(self._settings.look_s)
+                    if changed := await self._in_thread(self._records.news):
+                        self._tell({"changed": changed})
+        except* OSError as errors:
+            cause: BaseException = errors
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+            self._complaint = f"the shared folder cannot be used: {cause}"
+        await self.end_input()
+
+    async def read(self, most: int) -> bytes:
+        """Return what it has said; nothing once it has ended."""
+        while not self._said and not self._is_over:
+            self._came = anyio.Event()
+            await self._came.wait()
+        piece = bytes(self._said[:most])
+        del self._said[:most]
+        return piece
+
+    async def write(self, content: bytes) -> None:
+        """Have questions answered, each at the same time as others.
 
         Raises:
-            ExceptionGroup: of OSError, where the shared folder cannot be read.
+            OSError: it has ended.
         """
-        async with self._tasks:
-            self._tasks.start_soon(self._watch_queue)
-            task_status.started()
-            while True:
-                await anyio.sleep(self._settings.look_s)
-                changed = await self._in_thread(self._records.news)
-                if changed:
-                    self._tell({"changed": changed})
+        if self._is_over:
+            raise BrokenPipeError("the session has ended")
+        *lines, self._left = (self._left + content).split(b"\n")
+        for line in lines:
+            self._tasks.start_soon(self._answer, json.loads(line))
 
-    def take(self, line: bytes) -> None:
-        """Have a question answered, beside those that came before."""
-        self._tasks.start_soon(self._answer, json.loads(line))
+    async def end_input(self) -> None:
+        """End it: nothing more is asked."""
+        self._is_over = True
+        self._came.set()
+
+    async def complaint(self) -> bytes:
+        """Return why it has ended."""
+        return self._complaint.encode()
+
+    async def status(self) -> int | None:
+        """Return that it has no exit status."""
+        return None
+
+    async def aclose(self) -> None:
+        """End it."""
+        await self.end_input()
 
     async def _answer(self, question: Question) -> None:
         try:
@@ -537,35 +566,36 @@ class JobSession:
 
     def _tell(self, record: Mapping[str, object]) -> None:
         clocks = {"now_ns": clock.monotonic_ns(), "up_ns": clock.uptime_ns()}
-        self._say(json.dumps({**clocks, **record}).encode() + b"\n")
+        self._said += json.dumps({**clocks, **record}).encode() + b"\n"
+        self._came.set()
 
-    async def read(self, question: Question) -> Answer:
+    async def records(self, question: Question) -> Answer:
         """Answer what the records alone say."""
         work: Callable[[Question], Answer] = getattr(self._records, question["do"])
-        return await self._in_thread(partial(work, question))
+        return await self._in_thread(work, question)
 
     async def inventory(self, question: Question) -> Answer:
         """Return attempts, once the queue was seen or has not answered in time."""
         with anyio.move_on_after(self._settings.call_s / 2):  # it says more than the records
             await self._answered.wait()
-        return await self.read(question)
+        return await self.records(question)
 
     async def start(self, question: Question) -> Answer:
         """Have Slurm run an attempt; it has begun once it is claimed."""
-        told = question["order"]
-        key = str(told["job"]), int(told["attempt"])
+        given = question["order"]
+        key = str(given["job"]), int(given["attempt"])
         if clock.uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
-        is_begun = await self._in_thread(partial(self._records.is_begun, key))
+        is_begun = await self._in_thread(self._records.is_begun, key)
         if not is_begun:
-            cause = await self._in_thread(partial(self._records.prepare, told))
+            cause = await self._in_thread(self._records.prepare, given)
             if cause:
                 return {"answer": "refused", "cause": cause}
-            order = Order.decoded(told)
+            order = Order.decoded(given)
             refusal = await self._submitted(order)
             if refusal:
                 return {"answer": "refused", "cause": refusal}
-        known = await self._in_thread(partial(self._records.known, key))
+        known = await self._in_thread(self._records.known, key)
         return {"answer": "known", "known": known}
 
     async def _submitted(self, order: Order) -> str:
@@ -590,36 +620,36 @@ class JobSession:
         settings, key = self._settings, (order.job, order.attempt)
         folder = folder_of(settings.root, *key)
         script = job_script(settings.python, self._agent, settings.root, *key)
-        longest_s = self._service.longest_s([node for node, _ in order.placement])
+        longest_s = self._cluster.service.longest_s([NodeName(node) for node, _ in order.placement])
         options = job_options(settings, order, folder, longest_s)
         refusal = await self._submissions.submit(key, script, options)
         self._records.of(key).asked_s = clock.monotonic_s()
-        self._held_back.pop(key, None)
+        self._cluster.held_back.pop(key, None)
         if not refusal:
             return ""
         if limit := submit_limit_in(refusal):  # it is submitted again, as what Slurm has forgotten
-            self._held_back[key] = f"Slurm takes it only later ({reason_in_words(limit)})"
+            self._cluster.held_back[key] = f"Slurm takes it only later ({reason_in_words(limit)})"
             return ""
         missed_since_s = self._records.of(key).missed_since_s
         if missed_since_s is not None and clock.monotonic_s() - missed_since_s < AGAIN_S:
             return ""  # a controller that has just come back knows few of its nodes
-        is_withdrawn = await self._in_thread(partial(self._records.withdraw, key, refusal))
+        is_withdrawn = await self._in_thread(self._records.withdraw, key, refusal)
         return refusal if is_withdrawn else ""
 
     async def fence(self, question: Question) -> Answer:
         """Let no attempt up to one begin, and end those that have."""
         job, last = question["job"], question["attempt"]
-        fenced = await self._in_thread(partial(self._records.fence, job, last))
+        fenced = await self._in_thread(self._records.fence, job, last)
         for known in fenced:
             if known.state not in OVER:
                 self._end((job, known.attempt), has_begun=known.state != "absent")
         return {"fenced": [known for known in fenced if known.attempt == last]}
 
     async def set_aside(self, question: Question) -> Answer:
-        """End an attempt of which nothing is told; say whether it is over."""
+        """End an attempt whose records are not read; say whether it is over."""
         key = question["job"], question["attempt"]
-        await self._in_thread(partial(self._records.order, key, "fence"))
-        known = await self._in_thread(partial(self._records.known, key))
+        await self._in_thread(self._records.order, key, "fence")
+        known = await self._in_thread(self._records.known, key)
         is_over = known.state in (*OVER, "absent")
         if known.state not in OVER:
             self._end(key, has_begun=not is_over)
@@ -628,8 +658,8 @@ class JobSession:
     async def send(self, question: Question) -> Answer:
         """Hand an order on; what has not begun by then never does."""
         key, do = (question["job"], question["attempt"]), question["order"]["do"]
-        if await self._in_thread(partial(self._records.order, key, do)):
-            self._held_back.pop(key, None)
+        if await self._in_thread(self._records.order, key, do):
+            self._cluster.held_back.pop(key, None)
             self._submissions.end(key)
         elif do == "stop" and self._settings.is_suspended_in_slurm:
             self._submissions.suspend(key)
@@ -653,9 +683,9 @@ class JobSession:
         while True:
             with suppress(SlurmUnknownError):
                 view = await queue_view(self._slurm, settings.cluster_id)
-                self._queue = dataclasses.replace(view, past=self._accounting.ends)
+                self._queue = replace(view, past=self._accounting.ends)
                 self._answered.set()
-                self._seen(view)
+                self._cluster.seen(view)
                 self._submissions.take(view)
                 for key in view.being_preempted():
                     if not self._records.of(key).is_preempted:
@@ -665,48 +695,50 @@ class JobSession:
             await anyio.sleep(settings.poll_s)
 
     async def _act(self) -> None:
-        assert self._queue is not None, "it was just seen"
-        if await self._accounting.ask(await self._in_thread(self._records.forgotten)):
-            self._queue = dataclasses.replace(self._queue, past=self._accounting.ends)
+        if await self._accounting.ask(
+            await self._in_thread(self._records.those, JobAttempt.is_forgotten)
+        ):
+            self._queue = replace(self._queue, past=self._accounting.ends)
         await self._in_thread(self._records.give_up)
-        for key in await self._in_thread(self._records.missed):
+        for key in await self._in_thread(self._records.those, JobAttempt.is_missed):
             if not self._submissions.is_under_way(key):
                 self._tasks.start_soon(self._submit_again, key)
-        self._submissions.note_stopped(await self._in_thread(self._records.stopped))
-        await self._withdraw_from(self._service.out_of_service(clock.wall_s()) or {})
+        self._submissions.note_stopped(
+            await self._in_thread(self._records.those, lambda each: each.is_stopped)
+        )
+        await self._withdraw_from(self._cluster.service.out_of_service(clock.wall_s()) or {})
 
     async def _withdraw_from(self, out: Mapping[NodeName, str]) -> None:
         """Take attempts out of Slurm's queue that wait for nodes out of service."""
-        for key, cause in await self._in_thread(partial(self._records.waiting_for, out)):
-            if await self._in_thread(partial(self._records.withdraw, key, cause)):
+        for key, cause in await self._in_thread(self._records.waiting_for, out):
+            if await self._in_thread(self._records.withdraw, key, cause):
                 self._submissions.end(key)
 
     async def _submit_again(self, key: Key) -> None:
-        """Have an attempt run that Slurm has forgotten, and that nobody cancelled."""
-        assert self._queue is not None, "it has said that the attempt is missing"
+        """Have an attempt run that Slurm has forgotten, unless it was cancelled there."""
         ended_as = self._queue.ended_as(key)
-        order = await self._in_thread(partial(self._records.order_of, key))
+        order = await self._in_thread(self._records.order_of, key)
         if ended_as or order is None:
             cause = "its order is gone"
             if ended_as:
                 cause = f"before it began: {end_in_words(ended_as, self._queue.limit_s(key))}"
-            await self._in_thread(partial(self._records.withdraw, key, cause))
+            await self._in_thread(self._records.withdraw, key, cause)
         else:
             await self._submit(order)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[*Words], T], *words: *Words) -> T:
         """Do what waits for the file server, one thing at a time."""
-        async with self._turn:
-            return await to_thread.run_sync(work, abandon_on_cancel=True)
+        async with self._lock:
+            return await to_thread.run_sync(work, *words, abandon_on_cancel=True)
 
 
 _ANSWERS = {
-    "claim": JobSession.read,
-    "beat": JobSession.read,
-    "look": JobSession.read,
+    "claim": JobSession.records,
+    "beat": JobSession.records,
+    "look": JobSession.records,
     "inventory": JobSession.inventory,
-    "read": JobSession.read,
-    "port": JobSession.read,
+    "read": JobSession.records,
+    "port": JobSession.records,
     "start": JobSession.start,
     "fence": JobSession.fence,
     "set_aside": JobSession.set_aside,

@@ -23,24 +23,17 @@ import socket
 import ssl
 import stat
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import anyio
 import msgspec
-from anyio.abc import (
-    ByteStream,
-    Listener,
-    SocketAttribute,
-    SocketListener,
-    SocketStream,
-    TaskStatus,
-)
+from anyio.abc import Listener, SocketAttribute, SocketListener, SocketStream, TaskStatus
 from anyio.streams.tls import TLSAttribute, TLSStream
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -70,10 +63,10 @@ PILOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class DialBack:
-    """What a pilot is told of its daemon.
+    """What the file of a pilot says of its daemon.
 
     Args:
-        addresses: names or addresses of the daemon's machine, tried in turn.
+        addresses: names or addresses of the daemon's machine, tried one by one.
         port: where it listens.
         cluster: the id of the cluster, below which the agent keeps attempts.
         silent_s: a connection on which nothing came for so long is taken for lost.
@@ -97,16 +90,7 @@ class PilotCertificate:
 
     name: str
     serial: int
-    expires_s: float
     path: Path
-
-    def remove_file(self) -> None:
-        """Remove the file with its key, once the pilot has ended or is not to start.
-
-        Raises:
-            OSError: it is still there.
-        """
-        self.path.unlink(missing_ok=True)
 
 
 class ClusterAuthority:
@@ -144,7 +128,7 @@ class ClusterAuthority:
         """Return what a listener speaks: TLS 1.3, and only to holders of certificates."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.num_tickets = 0  # each connection proves the key anew
+        context.num_tickets = 0  # each connection proves the key
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=_pem(self._certificate))
         context.load_cert_chain(self._path)
@@ -158,7 +142,7 @@ class ClusterAuthority:
         Args:
             name: of the pilot.
             path: where the file is to be, in a folder that is there.
-            dial_back: what the pilot is told of us.
+            dial_back: what it says of us.
             valid_s: the pilot's time limit and a margin, which includes its wait in the queue.
             wall_s: now, in seconds since 1970.
         Raises:
@@ -182,14 +166,8 @@ class ClusterAuthority:
         said = {
             "version": PILOT_VERSION,
             "name": name,
-            "addresses": list(dial_back.addresses),
-            "port": dial_back.port,
-            "cluster": dial_back.cluster,
-            "silent_s": dial_back.silent_s,
-            "patience_s": dial_back.patience_s,
-            "drain_s": dial_back.drain_s,
-            "notice_s": dial_back.notice_s,
-            # No PEM: whoever looks for the pilot's own certificate must not find this one.
+            **asdict(dial_back),
+            # No PEM: who looks for the pilot's own certificate must not find this one.
             "trust": b64encode(self._certificate.public_bytes(serialization.Encoding.DER)).decode(),
         }
         content = f"{json.dumps(said)}\n{_key_pem(key)}{_pem(certificate)}"
@@ -199,7 +177,7 @@ class ClusterAuthority:
             raise BackendError(
                 f"cannot write the file of pilot {name}: {error}", retryable=True
             ) from error
-        return _described(certificate, path)
+        return PilotCertificate(name, certificate.serial_number, path)
 
 
 def read_certificate(path: Path) -> PilotCertificate:
@@ -210,26 +188,15 @@ def read_certificate(path: Path) -> PilotCertificate:
     """
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
-        return _described(certificate, path)
+        return PilotCertificate(*_subject_of(certificate), path)
     except (OSError, ValueError) as error:
         raise BackendError(f"{path} is no file of a pilot: {error}") from error
 
 
-def subject_of(shown: bytes | None) -> tuple[str, int]:
-    """Return the name and the serial in a certificate that TLS has verified."""
-    assert shown, "who shows none fails the handshake"
-    certificate = x509.load_der_x509_certificate(shown)
-    return _name_in(certificate), certificate.serial_number
-
-
-def _described(certificate: x509.Certificate, path: Path) -> PilotCertificate:
-    expires_s = certificate.not_valid_after_utc.timestamp()
-    return PilotCertificate(_name_in(certificate), certificate.serial_number, expires_s, path)
-
-
-def _name_in(certificate: x509.Certificate) -> str:
+def _subject_of(certificate: x509.Certificate) -> tuple[str, int]:
+    """Return the name and the serial in a certificate."""
     (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(name.value)
+    return str(name.value), certificate.serial_number
 
 
 def _made(wall_s: float) -> str:
@@ -344,7 +311,6 @@ def _check_private(path: Path) -> None:
         )
 
 
-READ_BYTES = 1 << 16
 ACCEPT_PAUSE_S = 0.1
 YOUNG_S = 1.0
 SHOWN_CHARACTERS = 200
@@ -395,11 +361,11 @@ class PilotObserver(Protocol):
         """Handle a pilot that Slurm is about to end: it suspends its jobs by itself."""
 
     def refused(self, peer: str, cause: str) -> None:
-        """Handle somebody who was not let in; for a log that bounds itself."""
+        """Handle a connection that was not let in; for a log that bounds itself."""
 
 
-class PilotStream(ByteStream):
-    """The bytes of one pilot's RPC session; any end of them is `EndOfStream`."""
+class PilotStream:
+    """The bytes of one pilot's RPC session, as of a program of the agent."""
 
     def __init__(self, tls: TLSStream, name: str, hello: PilotHello, rest: bytes) -> None:
         self.name, self.hello = name, hello
@@ -410,39 +376,48 @@ class PilotStream(ByteStream):
         self._tls, self._rest = tls, rest
         self._sending = anyio.Lock()
 
-    async def receive(self, max_bytes: int = READ_BYTES) -> bytes:
+    async def read(self, most: int) -> bytes:
+        """Return what has come; nothing once the connection has ended, however that was."""
         if self._rest:
-            found, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
+            found, self._rest = self._rest[:most], self._rest[most:]
             return found
         try:
-            found = await self._tls.receive(max_bytes)
-        except LOST as error:
+            found = await self._tls.receive(most)
+        except LOST:
             self.cause = self.cause or f"the connection to pilot {self.name} was lost"
-            raise anyio.EndOfStream from error
+            return b""
         self.heard_s = clock.monotonic_s()
         return found
 
-    async def send(self, item: bytes) -> None:
+    async def write(self, content: bytes) -> None:
+        """Send something.
+
+        Raises:
+            OSError: the connection has ended.
+        """
         try:
             async with self._sending:  # TLS takes one at a time
-                await self._tls.send(item)
-        except (OSError, anyio.ClosedResourceError) as error:
-            raise anyio.BrokenResourceError from error
+                await self._tls.send(content)
+        except LOST as error:
+            raise BrokenPipeError("the pilot is gone") from error
 
-    async def send_eof(self) -> None:
+    async def end_input(self) -> None:
         """End the session: its input ends with the connection."""
         await self.aclose()
+
+    async def complaint(self) -> bytes:
+        """Return why the connection has ended."""
+        return self.cause.encode()
+
+    async def status(self) -> int | None:
+        """Return that nothing is known of an exit status."""
+        return None
 
     async def aclose(self) -> None:
         """Close at once; no answer is waited for."""
         self.cause = self.cause or "the channel was closed"
         with anyio.CancelScope(shield=True):
             await anyio.aclose_forcefully(self._tls)
-
-    @property
-    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """The attributes of TLS and of the socket."""
-        return self._tls.extra_attributes
 
 
 class PilotListener:
@@ -469,12 +444,8 @@ class PilotListener:
             stream.cause = f"pilot {name} is not wanted any more"
             await stream.aclose()
 
-    def stream_of(self, name: str) -> PilotStream | None:
-        """Return the stream of a pilot; None if it is not connected."""
-        return self._live.get(name)
-
     async def serve(self, *, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Listen until cancelled; `started` tells the port.
+        """Listen until cancelled; `started` has the port.
 
         Raises:
             OSError: the port cannot be had.
@@ -549,7 +520,9 @@ class PilotListener:
         tls = await TLSStream.wrap(
             raw, server_side=True, ssl_context=self._context, standard_compatible=False
         )
-        name, serial = subject_of(tls.extra(TLSAttribute.peer_certificate_binary))
+        shown = tls.extra(TLSAttribute.peer_certificate_binary)
+        assert shown, "without one the handshake fails"
+        name, serial = _subject_of(x509.load_der_x509_certificate(shown))
         hello, rest = await _hello_of(tls)
         stream = PilotStream(tls, name, hello, rest)
         refusal = await self._refusal_once_free(stream, serial)
@@ -599,7 +572,7 @@ class PilotListener:
         assert stream.name not in self._live, "who is replaced has ended"
         self._live[stream.name] = stream
         try:
-            with suppress(anyio.BrokenResourceError):
+            with suppress(BrokenPipeError):
                 await _say(stream, {"nonce": stream.nonce})
                 await self._observer.connected(stream)
         finally:
@@ -620,11 +593,11 @@ async def _hello_of(tls: TLSStream) -> tuple[PilotHello, bytes]:
 
 
 async def _say(stream: PilotStream, answer: Mapping[str, object]) -> None:
-    await stream.send(json.dumps(answer).encode() + b"\n")
+    await stream.write(json.dumps(answer).encode() + b"\n")
 
 
 def _keep_alive(raw: socket.socket) -> None:
-    """Have the kernel find out within half a minute that nobody is there any more."""
+    """Have the kernel find out within half a minute that the other side is gone."""
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("IDLE", 15), ("INTVL", 5), ("CNT", 3)):
         raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_KEEP{option}"), value)

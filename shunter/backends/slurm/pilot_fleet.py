@@ -9,45 +9,33 @@ the seconds before a crash. A failed answer says nothing.
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import anyio
 
 from shunter import clock
-from shunter.backends.live import (
-    AgentProcess,
-    Link,
-    NodeAgent,
-    Server,
-    SupervisedBackend,
-    UnreachedError,
-    begin_here,
-    install_shared,
-)
+from shunter.backends.live import AgentProcess, Link, NodeAgent, UnreachedError, install_shared
 from shunter.backends.node import failpoint
 from shunter.backends.slurm.answers import QueuedJob, duration, end_in_words
+from shunter.backends.slurm.backend import SlurmBackend, SlurmLink, SlurmTransport, node_service
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.node_service import NodeService, least_s
-from shunter.backends.slurm.pilot_allocations import (
-    AllocationLimits,
-    AllocationView,
-    GpuRequest,
-    Pilot,
-    PilotState,
-    SubmitRefusals,
-    announced_end,
-    decide,
-)
+from shunter.backends.slurm.node_service import NodeService, SubmitRefusals
 from shunter.backends.slurm.pilot_channel import (
     ClusterAuthority,
     DialBack,
     ListenerSettings,
-    PilotCertificate,
     PilotListener,
     PilotStream,
     read_certificate,
+)
+from shunter.backends.slurm.pilots import (
+    AllocationLimits,
+    AllocationView,
+    GpuRequest,
+    Pilot,
+    announced_end,
+    decide,
 )
 from shunter.backends.slurm.settings import (
     SlurmServer,
@@ -55,6 +43,7 @@ from shunter.backends.slurm.settings import (
     batch_script,
     name_in,
     own_user,
+    share_options,
     usual_options,
 )
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
@@ -63,25 +52,17 @@ from shunter.events import NodeName
 # An agent inside a pilot. Its session runs over the pilot's connection; verbs about files on the
 # shared folder run on this machine.
 
-NOT_ASKED = "Slurm was not asked for node {name} yet"
 
-
-class PilotTransport:
+class PilotTransport(SlurmTransport):
     """Reaches the agent of one node, while a pilot holds it.
 
-    `reason` says why nobody is there, for people.
+    `reason` says why no pilot is there, for people.
     """
 
     def __init__(self, server: SlurmServer, root: str) -> None:
-        self.name = server.name
-        self.servers: Sequence[Server] = (server,)
-        self.address = str(server.name)
-        self.environment: Mapping[str, str] = {}
-        self.cgroup: str | None = ""
-        self.folder = f"{root}/nodes/{server.name}"
-        self.is_here = False
-        self.is_on_demand = True
-        self.reason = NOT_ASKED.format(name=server.name)
+        folder = f"{root}/nodes/{server.name}"
+        super().__init__(server.name, (server,), folder, is_on_demand=True)
+        self.reason = f"Slurm was not asked for node {server.name} yet"
         self._stream: PilotStream | None = None
         self._came = anyio.Event()
 
@@ -123,50 +104,15 @@ class PilotTransport:
         return True
 
 
-class _PilotLink:
+class _PilotLink(SlurmLink):
     """What can be begun while a pilot is connected."""
 
     def __init__(self, stream: PilotStream) -> None:
         self._stream = stream
 
-    async def begin(self, verb: str, *words: str) -> AgentProcess:
-        """Begin a verb of the agent on this machine, which has the same files."""
-        return await begin_here(verb, *words)
-
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
         """Return the session that the pilot has begun."""
-        return _PilotSession(self._stream), self._stream.nonce
-
-
-class _PilotSession:
-    """The session of a pilot, as a program of the agent."""
-
-    def __init__(self, stream: PilotStream) -> None:
-        self._stream = stream
-
-    async def read(self, most: int) -> bytes:
-        try:
-            return await self._stream.receive(most)
-        except anyio.EndOfStream:
-            return b""
-
-    async def write(self, content: bytes) -> None:
-        try:
-            await self._stream.send(content)
-        except anyio.BrokenResourceError as error:
-            raise BrokenPipeError("the pilot is gone") from error
-
-    async def end_input(self) -> None:
-        await self._stream.send_eof()
-
-    async def complaint(self) -> bytes:
-        return self._stream.cause.encode()
-
-    async def status(self) -> int | None:
-        return None
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+        return self._stream, self._stream.nonce
 
 
 def pilot_script(python: str, agent: str, file: str, folder: str) -> str:
@@ -179,97 +125,12 @@ def pilot_options(
 ) -> list[str]:
     """Return the options of sbatch: one node, all its GPUs, CPUs and memory."""
     output = f"{settings.root}/pilots/{pilot}.out"
-    options = [
+    return [
         *usual_options(settings, pilot, output, limit_s, "USR1"),
-        f"--nodelist={server.name}",
-        "--nodes=1",
-        "--ntasks=1",
-        f"--cpus-per-task={max(1, len(server.cpus))}",
+        *(f"--nodelist={server.name}", "--nodes=1", "--ntasks=1"),
+        *share_options(max(1, len(server.cpus)), server.gres, server.memory_mb),
+        *settings.options,
     ]
-    if server.gres:
-        options.append(f"--gres={server.gres}")
-    if server.memory_mb:
-        options.append(f"--mem={server.memory_mb}M")
-    return [*options, *settings.options]
-
-
-@dataclass(slots=True)
-class KnownPilot:
-    """A pilot of ours, what squeue said of it last, and why it is about to end."""
-
-    node: NodeName
-    certificate: PilotCertificate
-    asked_at_s: float
-    limit_s: float
-    seen: QueuedJob | None = None
-    drain: str = ""
-    unheard_at_s: float = 0.0
-    number: int | None = None
-    """What sbatch answered; squeue, which is asked seldom, tells it again."""
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether Slurm runs it, by the last look at the queue."""
-        return self.seen is not None and self.seen.state != "PENDING"
-
-    def as_pilot(self, name: str, jobs_on: tuple[int, int], *, is_connected: bool) -> Pilot:
-        """Return what decisions look at.
-
-        Args:
-            name: its own.
-            jobs_on: how many jobs run on its node, and how many GPUs they hold.
-            is_connected: whether it has dialled in, which says sooner than squeue that it runs.
-        """
-        job, state = self.seen, PilotState.ASKED
-        jobs, busy_gpus = 0, 0
-        if self.has_begun or is_connected:
-            state = PilotState.DRAINING if self.drain else PilotState.HELD
-            jobs, busy_gpus = jobs_on
-        started_s = job.start_s if job is not None and self.has_begun else None
-        reason = job.reason if job is not None and state is PilotState.ASKED else ""
-        return Pilot(
-            name,
-            str(self.node),
-            state,
-            float((job.submit_s if job is not None else None) or self.asked_at_s),
-            float((job.time_limit_s if job is not None else None) or self.limit_s),
-            None if started_s is None else float(started_s),
-            jobs,
-            busy_gpus,
-            "" if reason == "None" else reason,
-        )
-
-
-class NodeDrains:
-    """The nodes that drain.
-
-    They do from when it is known that their pilot is about to end until they are silent. `changed`
-    is set when one begins or is over, and is another event from then on.
-    """
-
-    def __init__(self) -> None:
-        self._reasons: dict[NodeName, str] = {}
-        self.changed = anyio.Event()
-
-    @property
-    def reasons(self) -> Mapping[NodeName, str]:
-        """Why each of them drains."""
-        return self._reasons
-
-    def begin(self, node: NodeName, why: str) -> None:
-        """Note why a node drains."""
-        if self._reasons.get(node) != why:
-            self._reasons[node] = why
-            self._tell()
-
-    def end(self, node: NodeName) -> None:
-        """Note that a node does not drain: it is silent, or has another pilot."""
-        if self._reasons.pop(node, None) is not None:
-            self._tell()
-
-    def _tell(self) -> None:
-        self.changed.set()
-        self.changed = anyio.Event()
 
 
 QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue
@@ -278,7 +139,10 @@ JobsOn = Callable[[NodeName], tuple[int, int]]
 
 
 class PilotFleet:
-    """Holds nodes of Slurm as jobs need them; `drains` says which are about to go.
+    """Holds nodes of Slurm as jobs need them.
+
+    `drains` says why nodes drain, from when it is known that their pilot is about to end until they
+    are silent. `drains_changed` is set when one begins or is over, and is another event from then.
 
     Args:
         settings: of the backend.
@@ -301,7 +165,6 @@ class PilotFleet:
         self._transports = transports
         self._service = service
         self._jobs_on = jobs_on
-        self._servers = {server.name: server for server in settings.nodes}
         self._limits = AllocationLimits(
             pilots_max=settings.pilots_max or len(settings.nodes),
             limit_s=settings.time_limit_s,
@@ -309,15 +172,15 @@ class PilotFleet:
         )
         self._folder = Path(settings.root) / "pilots"
         self._user = own_user()
-        self._known: dict[str, KnownPilot] = {}
-        self._refusals: dict[str, SubmitRefusals] = {}
+        self._pilots: dict[str, Pilot] = {}
         self._spare_since_s: Mapping[str, float] = {}
         self._waiting: tuple[GpuRequest, ...] = ()
         self._wake = anyio.Event()
         self._look_at_s, self._is_seen = 0.0, False  # when the queue is due; whether it answered
-        self.heard = anyio.Event()
+        self.answered = anyio.Event()
         """Set once the queue has answered for the first time."""
-        self.drains = NodeDrains()
+        self.drains: dict[NodeName, str] = {}
+        self.drains_changed = anyio.Event()
         self._listener: PilotListener | None = None
         self._authority: ClusterAuthority | None = None
         self._port = 0
@@ -326,7 +189,7 @@ class PilotFleet:
     @property
     def unheld(self) -> frozenset[NodeName]:
         """The nodes that no pilot holds, and on which nothing of ours runs."""
-        begun = {known.node for known in self._known.values() if known.has_begun}
+        begun = {pilot.node for pilot in self._pilots.values() if pilot.has_begun}
         return frozenset(
             node
             for node, transport in self._transports.items()
@@ -353,19 +216,17 @@ class PilotFleet:
                 node = NodeName(found.name.rpartition(".")[0])
                 if node in self._transports:
                     listener.admit(found)
-                    self._known[found.name] = KnownPilot(
-                        node, found, clock.wall_s(), self._limits.limit_s
-                    )
+                    self._pilots[found.name] = _asked_now(found.name, node, self._limits.limit_s)
 
     def open(self, port: int) -> None:
-        """Have pilots dial a port from now on; files of earlier ones are written anew.
+        """Have pilots dial a port from now on; files of earlier ones are written again.
 
         Raises:
             BackendError: a file cannot be written.
         """
         self._port = port
-        for name, known in list(self._known.items()):
-            self._admit(name, known.node, known.asked_at_s, known.limit_s)
+        for pilot in self._pilots.values():
+            self._admit(pilot)
 
     async def run(self) -> None:
         """Look at the queue once a poll; act then and at each change, for ever."""
@@ -391,102 +252,112 @@ class PilotFleet:
         self._look_at_s = clock.monotonic_s() + self._settings.poll_s
         await self._take_in(await self._slurm.queue(), began_s)
         self._is_seen = True
-        self.heard.set()
+        self.answered.set()
 
     async def connected(self, stream: PilotStream) -> None:
         """Serve a pilot that has dialled in."""
-        known = self._known.get(stream.name)
-        if known is not None:
-            if not stream.hello.why:  # Slurm may have run it again, after it was drained
-                known.drain = ""
+        pilot = self._pilots.get(stream.name)
+        if pilot is not None:
+            pilot.dial_in(stream.hello.instance, stream.hello.why)
             self._wake.set()
             failpoint("pilot connected")
-            await self._transports[known.node].serve(stream)
+            try:
+                await self._transports[pilot.node].serve(stream)
+            finally:
+                pilot.note("hangs up")
 
     def draining(self, name: str, why: str, left_s: float) -> None:
         """Note that Slurm is about to end a pilot, which suspends its jobs by itself."""
-        if known := self._known.get(name):
-            pilot = self._pilot(name, known)
-            self._begin_drain(name, announced_end(why, left_s, pilot, clock.wall_s()))
+        if pilot := self._pilots.get(name):
+            self._begin_drain(pilot, announced_end(why, left_s, pilot, clock.wall_s()))
         self._wake.set()
 
     def note_up(self, node: NodeName) -> None:
         """Note that a pilot is connected, which may be about to end."""
-        if (known := self._known.get(self._transports[node].pilot)) and known.drain:
-            self.drains.begin(node, known.drain)
-        else:
-            self.drains.end(node)
+        pilot = self._pilots.get(self._transports[node].pilot)
+        self._note_drain(node, "" if pilot is None else pilot.drain)
 
-    def _begin_drain(self, name: str, why: str) -> None:
-        """Have nothing started in a pilot any more; the first reason counts."""
-        known = self._known.get(name)
-        if known is None:
-            return
-        number = known.number if known.seen is None else known.seen.id
-        job = "" if number is None else f" (Slurm job {number})"
-        whose = f"the pilot on node {known.node}{job}"
-        known.drain = known.drain or f"{whose} is about to end: {why}"
-        if self._transports[known.node].pilot == name:
-            self.drains.begin(known.node, known.drain)
+    def note_silent(self, node: NodeName) -> None:
+        """Note that no pilot is connected: that says all there is to say of its node."""
+        self._note_drain(node, "")
+
+    def _note_drain(self, node: NodeName, why: str) -> None:
+        if self.drains.get(node, "") != why:
+            self.drains[node] = why
+            if not why:
+                del self.drains[node]
+            self.drains_changed.set()
+            self.drains_changed = anyio.Event()
 
     def refused(self, peer: str, cause: str) -> None:
-        """Handle somebody who was not let in: there is nothing to do about it."""
+        """Handle a connection that was not let in: there is nothing to do about it."""
+
+    def _is_served(self, pilot: Pilot) -> bool:
+        """Say whether a pilot is the one that is connected on its node."""
+        return self._transports[pilot.node].pilot == pilot.name
+
+    def _begin_drain(self, pilot: Pilot, why: str) -> None:
+        """Have nothing started in a pilot any more."""
+        pilot.begin_drain(why)
+        if self._is_served(pilot):
+            self._note_drain(pilot.node, pilot.drain)
 
     async def _take_in(self, queue: Sequence[QueuedJob], began_s: float) -> None:
-        """Note what the queue tells of pilots, and forget those that are over."""
-        found, ended = {}, {}
+        """Note what the queue says of pilots, and forget those that are over."""
+        found, ended = dict[str, QueuedJob](), dict[str, str]()
         for job in queue:
             name = name_in(self._settings.cluster_id, self._user, job)
             if name is not None and job.has_ended:
                 ended[name] = job.state
             elif name is not None:
                 found[name] = job
-        for name, known in list(self._known.items()):
-            known.seen = found.get(name)
-            asked_at_s = max(known.asked_at_s, known.unheard_at_s)
-            is_settled = name in ended or began_s - asked_at_s > SETTLED_S
-            is_connected = self._transports[known.node].pilot == name
-            if known.seen is None and name in ended:
-                self._begin_drain(name, end_in_words(ended[name], known.limit_s))
-                is_connected &= bool(self._jobs_on(known.node)[0])
-            if known.seen is None and is_settled and not is_connected:
-                await self._forget(name)
-            if known.seen is not None and known.seen.is_being_preempted and not known.drain:
-                left_s = max(0.0, float(known.seen.end_s or 0) - clock.wall_s())
-                await self._drain(name, f"Slurm preempts it in {duration(left_s)}")
-        await self._end_unknown([found[name] for name in sorted(found.keys() - self._known.keys())])
+        for name, pilot in list(self._pilots.items()):
+            shown = found.get(name)
+            pilot.see(shown)
+            if shown is None:
+                is_over = name in ended or began_s - pilot.called_at_s > SETTLED_S
+                is_served = self._is_served(pilot)
+                if name in ended:
+                    self._begin_drain(pilot, end_in_words(ended[name], pilot.limit_s))
+                    is_served &= bool(self._jobs_on(pilot.node)[0])
+                if is_over and not is_served:
+                    await self._forget(pilot)
+            elif shown.is_being_preempted and not pilot.drain:
+                left_s = max(0.0, float(shown.end_s or 0) - clock.wall_s())
+                await self._drain(pilot, f"Slurm preempts it in {duration(left_s)}")
+        await self._end_unknown(
+            [found[name] for name in sorted(found.keys() - self._pilots.keys())]
+        )
 
     async def _end_unknown(self, pilots: Sequence[QueuedJob]) -> None:
         """End pilots of ours that are not let in, and would keep their nodes.
 
         Their submissions came to be long after the answers were lost, or their files are gone.
         """
-        await self._slurm.cancel([job.id for job in pilots if job.state == "PENDING"])
-        begun = [job.id for job in pilots if job.state != "PENDING"]
+        await self._slurm.cancel([job.id for job in pilots if job.is_pending])
+        begun = [job.id for job in pilots if not job.is_pending]
         await self._slurm.cancel(begun, signal="USR1", batch_only=True)  # what runs there may save
 
     async def _act(self) -> None:
         """Decide what to ask for and to give back, and do it."""
-        now_s = clock.wall_s()
+        for pilot in self._pilots.values():
+            pilot.jobs, pilot.busy_gpus = self._jobs_on(pilot.node) if pilot.has_begun else (0, 0)
         view = AllocationView(
-            now_s=now_s,
-            nodes=self._settings.nodes,
-            pilots=tuple(self._pilot(name, known) for name, known in self._known.items()),
+            now_s=clock.wall_s(),
+            nodes=tuple(self._service.nodes.values()),
+            pilots=tuple(self._pilots.values()),
             waiting=(*self._waiting, *self._unread()),
-            refusals=dict(self._refusals),
-            reservations=self._service.reservations,
-            out_of_service=self._service.out_of_service(now_s) or {},
             spare_since_s=self._spare_since_s,
         )
         decisions = decide(view, self._limits)
         self._spare_since_s = decisions.spare_since_s
         self._explain(decisions.reasons)
-        for submit in decisions.submits:
-            await self._submit(NodeName(submit.node), submit.limit_s)
-        for drain in decisions.drains:
-            await self._drain(drain.pilot, drain.why)
-        for release in decisions.releases:
-            await self._release(release.pilot, release.why)
+        for node, limit_s in decisions.submits.items():
+            await self._submit(node, limit_s)
+        for name, why in decisions.drains.items():
+            await self._drain(self._pilots[name], why)
+        for name, why in decisions.releases.items():
+            await self._release(self._pilots[name], why)
 
     def _unread(self) -> list[GpuRequest]:
         """Return requests for nodes with attempts whose pilots are gone.
@@ -500,11 +371,7 @@ class PilotFleet:
             if not transport.pilot and self._jobs_on(node)[0]
         ]
 
-    def _pilot(self, name: str, known: KnownPilot) -> Pilot:
-        is_connected = self._transports[known.node].pilot == name
-        return known.as_pilot(name, self._jobs_on(known.node), is_connected=is_connected)
-
-    def _explain(self, reasons: Mapping[NodeName, str] | Mapping[str, str]) -> None:
+    def _explain(self, reasons: Mapping[NodeName, str]) -> None:
         for node, transport in self._transports.items():
             transport.reason = reasons.get(node, transport.reason)
 
@@ -514,64 +381,62 @@ class PilotFleet:
         Raises:
             BackendError: there is no room for the files of a pilot.
         """
-        name = f"{node}.{secrets.token_hex(4)}"
         try:
             self._prepare()
         except OSError as error:
             raise BackendError(f"{self._folder} cannot be written: {error}") from error
-        certificate = self._admit(name, node, clock.wall_s(), limit_s)
-        server, settings = self._servers[node], self._settings
+        pilot = _asked_now(f"{node}.{secrets.token_hex(4)}", node, limit_s)
+        self._admit(pilot)
+        self._pilots[pilot.name] = pilot
+        settings, known = self._settings, self._service.nodes[node]
         folder = self._transports[node].folder
-        script = pilot_script(settings.python, self._agent, str(certificate.path), folder)
-        options = pilot_options(settings, server, name, limit_s)
+        script = pilot_script(settings.python, self._agent, str(self._file(pilot)), folder)
+        options = pilot_options(settings, known.server, pilot.name, limit_s)
         failpoint("pilot admitted")
         try:
-            submitted = await self._slurm.submit(script, options, environment={})
+            pilot.number = await self._slurm.submit(script, options)
         except SlurmRefusedError as error:
-            before = self._refusals.get(node)
-            count = 1 if before is None else before.count + 1
-            self._refusals[node] = SubmitRefusals(count, clock.wall_s(), str(error))
-            await self._forget(name)
+            count = 1 if known.refusals is None else known.refusals.count + 1
+            known.refusals = SubmitRefusals(count, clock.wall_s(), str(error))
+            await self._forget(pilot)
         except SlurmUnknownError:
-            # It may be there, or come yet: the queue tells, some time from now.
-            self._known[name].unheard_at_s = clock.wall_s()
+            # It may be there, or come yet: the queue will say so, some time from now.
+            pilot.called_at_s = clock.wall_s()
         else:
             failpoint("pilot submitted")
-            self._known[name].number = submitted.id
-            self._refusals.pop(node, None)
+            known.refusals = None
 
-    async def _drain(self, name: str, why: str) -> None:
+    async def _drain(self, pilot: Pilot, why: str) -> None:
         """Have a pilot suspend what runs in it, as Slurm does before its time limit."""
-        known = self._known[name]
-        self._begin_drain(name, why)
-        if known.seen is not None:
-            await self._slurm.cancel([known.seen.id], signal="USR1", batch_only=True)
+        self._begin_drain(pilot, why)
+        if pilot.is_listed and pilot.number is not None:
+            await self._slurm.cancel([pilot.number], signal="USR1", batch_only=True)
 
-    async def _release(self, name: str, why: str) -> None:
+    async def _release(self, pilot: Pilot, why: str) -> None:
         """Give a node back, unless a job has come to it meanwhile.
 
-        While its pilot is connected, first nothing is started there any more, which is told; at
-        the next look it goes.
+        While its pilot is connected, first it is drained, so that nothing is planned there; at the
+        next look it goes.
         """
-        known = self._known[name]
-        if self._transports[known.node].pilot == name:
-            if self._jobs_on(known.node)[0]:
+        if self._is_served(pilot):
+            if self._jobs_on(pilot.node)[0]:
                 return
-            if not known.drain:
-                self._begin_drain(name, why)
+            if not pilot.drain:
+                self._begin_drain(pilot, why)
                 self._look_at_s = 0.0
                 self._wake.set()
                 return
         assert self._listener is not None, "it is open"
-        await self._listener.revoke(name)
-        if known.seen is not None:
-            await self._slurm.cancel([known.seen.id])
+        await self._listener.revoke(pilot.name)
+        if pilot.is_listed and pilot.number is not None:
+            await self._slurm.cancel([pilot.number])
         failpoint("pilot released")
-        await self._forget(name)
+        await self._forget(pilot)
 
-    def _admit(
-        self, name: str, node: NodeName, asked_at_s: float, limit_s: float
-    ) -> PilotCertificate:
+    def _file(self, pilot: Pilot) -> Path:
+        return self._folder / f"{pilot.name}.pilot"
+
+    def _admit(self, pilot: Pilot) -> None:
         """Write the file of a pilot, and let it in when it dials."""
         assert self._listener is not None, "it is open"
         assert self._authority is not None, "it is open"
@@ -584,23 +449,22 @@ class PilotFleet:
             patience_s=settings.heartbeat_deadline_s,
         )
         certificate = self._authority.issue(
-            name,
-            self._folder / f"{name}.pilot",
+            pilot.name,
+            self._file(pilot),
             dial_back,
-            valid_s=limit_s + QUEUE_DAYS_S,
+            valid_s=pilot.limit_s + QUEUE_DAYS_S,
             wall_s=clock.wall_s(),
         )
         self._listener.admit(certificate)
-        self._known[name] = KnownPilot(node, certificate, asked_at_s, limit_s)
-        return certificate
 
-    async def _forget(self, name: str) -> None:
+    async def _forget(self, pilot: Pilot) -> None:
         """Take a pilot for ended, and its key with it."""
         assert self._listener is not None, "it is open"
-        await self._listener.revoke(name)
-        known = self._known.pop(name)
+        await self._listener.revoke(pilot.name)
+        pilot.note("is gone")
+        del self._pilots[pilot.name]
         with suppress(OSError):
-            known.certificate.remove_file()
+            self._file(pilot).unlink(missing_ok=True)
 
     def _prepare(self) -> None:
         """Have the folder of pilots, and the agent in it, which may be removed."""
@@ -609,23 +473,26 @@ class PilotFleet:
             self._agent = install_shared(str(self._folder))
 
 
+def _asked_now(name: str, node: NodeName, limit_s: float) -> Pilot:
+    now_s = clock.wall_s()
+    return Pilot(name, node, now_s, limit_s, called_at_s=now_s)
+
+
 FIRST_LOOK_S = 3.0  # what a start waits for Slurm at most
 
 
-class PilotBackend(SupervisedBackend):
+class PilotBackend(SlurmBackend):
     """Runs attempts inside allocations of Slurm; use it as an async context."""
 
     def __init__(self, settings: SlurmSettings, start_us: int = 0) -> None:
-        self._slurm_settings = settings
+        self._settings = settings
         transports = {
             server.name: PilotTransport(server, settings.root) for server in settings.nodes
         }
+        self._slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
+        self._service = node_service(settings, self._slurm)
         super().__init__(settings, settings.owner, list(transports.values()), start_us)
-        slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
-        self._service = NodeService(
-            slurm, transports, least_s=least_s(settings.time_limit_s), options=settings.options
-        )
-        self._fleet = PilotFleet(settings, slurm, transports, self._service, self._jobs_on)
+        self._fleet = PilotFleet(settings, self._slurm, transports, self._service, self._jobs_on)
 
     async def __aenter__(self) -> Self:
         """Await pilots; those of earlier terms dial in again.
@@ -634,7 +501,7 @@ class PilotBackend(SupervisedBackend):
             ConfigError: the key pair of pilots is not one that only we can read.
             OSError: the port cannot be had, or the shared folder not be used.
         """
-        settings = self._slurm_settings
+        settings = self._settings
         authority = ClusterAuthority.load(Path(settings.root), clock.wall_s())
         await super().__aenter__()
         listener = PilotListener(
@@ -642,7 +509,7 @@ class PilotBackend(SupervisedBackend):
         )
         self._fleet.recall(authority, listener)  # first: who dials and is unwanted ends
         self._fleet.open(await self._tasks.start(listener.serve))
-        self._tasks.start_soon(self._open_once_heard)
+        self._tasks.start_soon(self._open_once_answered)
         await self._look_first()
         self._tasks.start_soon(self._service.run, settings.poll_s)
         self._tasks.start_soon(self._fleet.run)
@@ -659,9 +526,9 @@ class PilotBackend(SupervisedBackend):
                 looks.start_soon(self._fleet.look)
                 looks.start_soon(self._look_at_nodes)
 
-    async def _open_once_heard(self) -> None:
+    async def _open_once_answered(self) -> None:
         """Have the pilots that are connected take new jobs, once Slurm has answered."""
-        await self._fleet.heard.wait()
+        await self._fleet.answered.wait()
         await self._service.known.wait()
         for agent in self.agents.values():
             if agent.is_up:
@@ -685,32 +552,32 @@ class PilotBackend(SupervisedBackend):
 
         Those of pilots that are about to end are among them, until they have ended.
         """
-        out = self._service.out_of_service(now_s)
-        return None if out is None else {**self._fleet.drains.reasons, **out}
+        out = super().out_of_service(now_s)
+        return None if out is None else {**self._fleet.drains, **out}
 
     @property
     def renewed(self) -> frozenset[NodeName]:
         """The nodes that take no new jobs only until another pilot holds them."""
         out = self._service.out_of_service(clock.wall_s()) or {}
-        return frozenset(node for node in self._fleet.drains.reasons if node not in out)
+        return frozenset(node for node in self._fleet.drains if node not in out)
 
     @property
     def drains_changed(self) -> anyio.Event:
         """What is set when a pilot begins to drain, or one that did is silent."""
-        return self._fleet.drains.changed
+        return self._fleet.drains_changed
 
     def drain_of(self, node: NodeName) -> str:
         """Return why the pilot on a node is about to end; nothing if it is not."""
-        return self._fleet.drains.reasons.get(node, "")
+        return self._fleet.drains.get(node, "")
 
     def doubt_of(self, node: NodeName) -> str:
         """Return why the pilot on a node takes nothing new yet; nothing if it does.
 
-        Slurm may have given the node up, or the pilot, while no daemon was there to be told.
+        Slurm may have given the node up, or the pilot, while no daemon was there.
         """
-        if self._fleet.heard.is_set() and self._service.known.is_set():
+        if self._fleet.answered.is_set() and self._service.known.is_set():
             return ""
-        lacks = "told of its nodes" if self._fleet.heard.is_set() else "answered"
+        lacks = "told of its nodes" if self._fleet.answered.is_set() else "answered"
         return (
             f"Slurm has not {lacks} since this daemon started, so whether it still has node "
             f"{node} in service is not known; what runs there goes on"
@@ -724,12 +591,7 @@ class PilotBackend(SupervisedBackend):
     def became_unreachable(self, agent: NodeAgent) -> None:
         """Handle a node without a pilot: its being silent says all there is to say of it."""
         super().became_unreachable(agent)
-        self._fleet.drains.end(agent.name)
-
-    @property
-    def silence(self) -> str:
-        """For how long Slurm has not answered, and why not; nothing where it answers."""
-        return self._service.silence
+        self._fleet.note_silent(agent.name)
 
     def _jobs_on(self, node: NodeName) -> tuple[int, int]:
         """Return how many jobs run on a node, or are on their way, and their GPUs there."""

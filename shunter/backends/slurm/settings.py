@@ -38,7 +38,7 @@ class SlurmSettings(Limits):
     for `time_limit_s`, and given back after `idle_s` without jobs; `options` are further ones of
     sbatch. Where attempts are jobs of their own, their records are looked at every `look_s`, and
     what has changed there or in the queue is known everywhere `settle_s` later; with
-    `is_suspended_in_slurm` one that stands still is suspended there as well.
+    `is_suspended_in_slurm` one that is stopped is suspended there as well.
     """
 
     root: str
@@ -72,9 +72,9 @@ class SlurmSettings(Limits):
 # A batch job of ours: a pilot, or an attempt of its own.
 
 END_LEAD_S = 120
-"""A job is told so long before its time limit that it is about to end."""
+"""So long before its time limit a job gets a signal that it is about to end."""
 NOTICE_LEAD_MOST_S = END_LEAD_S + 65.0
-"""Slurm tells it up to a minute too early, by a clock of its own; before that it is no limit."""
+"""Slurm sends it up to a minute too early, by a clock of its own; before that it is no limit."""
 
 
 def slurm_job_name(cluster_id: str, name: str) -> str:
@@ -96,7 +96,7 @@ def name_in(cluster_id: str, user: str, job: QueuedJob) -> str | None:
 
 
 def own_user() -> str:
-    """Return as whom we submit."""
+    """Return the name of the user who submits."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -115,12 +115,11 @@ def usual_options(
         name: what the job is called in it.
         output: the file for what the script itself prints.
         limit_s: how long it may run, in seconds; Slurm counts in minutes.
-        signal: what tells the script of the end, `END_LEAD_S` before.
+        signal: what the script gets `END_LEAD_S` before its end.
     """
-    options = [
+    return [
         f"--job-name={slurm_job_name(settings.cluster_id, name)}",
-        f"--partition={settings.partition}",
-        f"--time={max(1, math.ceil(limit_s / 60))}",
+        *queue_options(settings.partition, settings.account, settings.qos, limit_s),
         f"--signal=B:{signal}@{min(END_LEAD_S, int(limit_s / 4))}",
         "--no-requeue",
         "--open-mode=append",
@@ -128,8 +127,17 @@ def usual_options(
         "--chdir=/",
         "--export=NIL",
     ]
-    if settings.account:
-        options.append(f"--account={settings.account}")
-    if settings.qos:
-        options.append(f"--qos={settings.qos}")
-    return options
+
+
+def queue_options(partition: str, account: str, qos: str, limit_s: float) -> list[str]:
+    """Return the options of sbatch for where a job waits, and how long it runs."""
+    options = [f"--partition={partition}", f"--time={max(1, math.ceil(limit_s / 60))}"]
+    options += [f"--account={account}"] if account else []
+    return options + ([f"--qos={qos}"] if qos else [])
+
+
+def share_options(cpus: int, gres: str, memory_mb: int) -> list[str]:
+    """Return the options of sbatch for what a job is given of each of its nodes."""
+    options = [f"--cpus-per-task={cpus}"]
+    options += [f"--gres={gres}"] if gres else []
+    return options + ([f"--mem={memory_mb}M"] if memory_mb else [])

@@ -256,50 +256,37 @@ def decide(state: State, job: Job) -> None:
     Raises:
         IllegalEventError: somebody else has one of the GPUs and does not share it.
     """
-    what, cluster = job.allocation, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
-        shares = cluster.deciding.join(job.ordinal, job.job_id, what)
-    cluster.decide(shares)
+    cluster = state.cluster
+    cluster.decide(cluster.deciding.join(job.ordinal, job.job_id, job.allocation))
 
 
 def undecide(state: State, job: Job) -> None:
     """Mark what was decided for a job as free, but for GPUs with other tenants."""
-    what, cluster = job.allocation, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
-        shares = cluster.deciding.leave(job.ordinal, job.job_id, what)
-    cluster.undecide(shares)
+    cluster = state.cluster
+    cluster.undecide(cluster.deciding.leave(job.ordinal, job.job_id, job.allocation))
 
 
 def hold(state: State, job: Job, at_us: int) -> None:
     """Mark what was decided for a job as physically in use by it."""
-    what, cluster = job.allocation, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
+    if job.allocation.sharing is not _EXCLUSIVE:
         count_overcommit(state, at_us)
-        shares = cluster.holding.join(job.ordinal, job.job_id, what)
-    cluster.hold(shares)
+    cluster = state.cluster
+    cluster.hold(cluster.holding.join(job.ordinal, job.job_id, job.allocation))
 
 
 def release(state: State, job: Job, at_us: int) -> None:
     """Mark what a job held as physically free, but for GPUs with other tenants."""
-    what, cluster = job.held, state.cluster
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
+    if job.held.sharing is not _EXCLUSIVE:
         count_overcommit(state, at_us)
-        shares = cluster.holding.leave(job.ordinal, job.job_id, what)
-    cluster.release(shares)
+    cluster = state.cluster
+    cluster.release(cluster.holding.leave(job.ordinal, job.job_id, job.held))
 
 
 def hold_instead(state: State, job: Job, what: Allocation, at_us: int) -> None:
     """Mark other GPUs than before as physically in use by an attempt, or none."""
     release(state, job, at_us)
     job.held = what
-    shares = what.shares
-    if what.sharing is not _EXCLUSIVE:
-        shares = state.cluster.holding.join(job.ordinal, job.job_id, what)
-    state.cluster.hold(shares)
+    state.cluster.hold(state.cluster.holding.join(job.ordinal, job.job_id, what))
 
 
 def open_up(state: State, job: Job, packed: Allocation, at_us: int) -> None:
@@ -322,10 +309,9 @@ def rehome(state: State, job: Job, target: Allocation, at_us: int) -> None:
 
 def may_launch(state: State, job: Job) -> bool:
     """Say whether nobody is left on the GPUs decided for a job but its partners."""
-    what = job.allocation
-    if what.sharing is not _EXCLUSIVE:
-        return state.cluster.is_joinable(what.shares)
-    return state.cluster.is_released(what.shares)
+    what, cluster = job.allocation, state.cluster
+    is_free = cluster.is_released if what.sharing is _EXCLUSIVE else cluster.is_joinable
+    return is_free(what.shares)
 
 
 def release_wait(state: State, job: Job) -> Wait | None:

@@ -349,16 +349,11 @@ def trial_started(state: State, event: facts.TrialStarted) -> None:
     )
 
 
-def trial_kept(state: State, event: facts.TrialKept) -> None:
-    """Remember a verdict; what was tried goes on."""
-    _remember(state, event)
-
-
 def trial_reverted(state: State, event: facts.TrialReverted) -> None:
     """Remember a verdict; jobs that were packed have turns of their own again."""
     job = job_of(state, event.job_id, "TrialReverted")
     if event.job_id in state.trials:
-        _remember(state, event)
+        trial_judged(state, event)
     elif not job.packed_with:
         raise IllegalEventError(f"TrialReverted of job {event.job_id}, of which nothing is tried")
     if job.packed_with:
@@ -366,7 +361,8 @@ def trial_reverted(state: State, event: facts.TrialReverted) -> None:
     job.pace = job.pace.anew()
 
 
-def _remember(state: State, event: facts.TrialKept | facts.TrialReverted) -> None:
+def trial_judged(state: State, event: facts.TrialKept | facts.TrialReverted) -> None:
+    """Remember a verdict; what was tried goes on."""
     trial, kind = state.trials.pop(event.job_id, None), type(event).__name__
     if trial is None:
         raise IllegalEventError(f"{kind} of job {event.job_id}, of which nothing is tried")
@@ -453,7 +449,7 @@ DECISION_RULES: dict[type[Event], Rule] = {
     facts.GangApproved: gang_approved,
     facts.GangRejected: gang_rejected,
     facts.TrialStarted: trial_started,
-    facts.TrialKept: trial_kept,
+    facts.TrialKept: trial_judged,
     facts.TrialReverted: trial_reverted,
     facts.SchedulerStarted: scheduler_started,
     facts.ConfigChanged: config_changed,

@@ -115,16 +115,13 @@ def _without_room(
             break
         is_to_start = _is_to_start(job) and (may_launch or job.phase is not LAUNCHING)
         if is_to_start and any(
-            share.node == server.name and _eases(share, left) for share in job.allocation.shares
+            share.node == server.name
+            and (left.cpus_milli < 0 < share.cpus_milli or left.memory_mb < 0 < share.memory_mb)
+            for share in job.allocation.shares
         ):
             _take_back(state, job, at_us)
             displaced.append(job)
     return displaced
-
-
-def _eases(share: Share, left: Resources) -> bool:
-    """Say whether a share has something of what is short."""
-    return (left.cpus_milli < 0 < share.cpus_milli) or (left.memory_mb < 0 < share.memory_mb)
 
 
 def _settled(state: State, displaced: list[Job], at_us: int) -> FoldResult:
@@ -166,7 +163,9 @@ def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> 
     for share in what.shares:
         gone = share.gpu_mask & lost.get(share.node, 0)
         if gone:
-            free = _free(state.cluster.servers[share.node]) & ~lost[share.node]
+            server = state.cluster.servers[share.node]  # whether it takes jobs or not
+            used = server.decided | server.held | server.unavailable | lost[share.node]
+            free = server.all_gpus & ~used
             preferred = free & given_up.get(share.node, 0)
             if free.bit_count() < gone.bit_count():
                 return None
@@ -176,11 +175,6 @@ def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> 
             share = Share(share.node, mask, share.cpus_milli, share.memory_mb)
         shares.append(share)
     return Allocation(tuple(shares))
-
-
-def _free(server: Server) -> int:
-    """Return the GPUs that nobody has, whether the server takes jobs or not."""
-    return server.all_gpus & ~(server.decided | server.held | server.unavailable)
 
 
 def _hold(state: State, job: Job, what: Allocation, at_us: int) -> None:

@@ -218,11 +218,6 @@ def no_such_job(job_id: JobId, rule: str, now_us: int) -> facts.PlanRejected:
     return facts.PlanRejected(now_us, named, Reason.refused, rule, NO_SUCH_JOB)
 
 
-def _follows_its_like(changes: Sequence[Change], number: int) -> bool:
-    """Say whether the change of a plan before this one is one of shares as well."""
-    return number > 0 and type(changes[number - 1]) is Reshape
-
-
 def _in_vain(approval: Approval) -> set[JobId]:
     """Return the jobs to be suspended only for jobs that were refused."""
     granted = {change.job_id for change in approval.granted}
@@ -267,7 +262,8 @@ class Check:
                 rule = change.because.rule
                 approval.refused.append(no_such_job(job_id, rule, self.now_us))
                 continue
-            if type(change) is Reshape and not _follows_its_like(plan.changes, number):
+            follows = number > 0 and type(plan.changes[number - 1]) is Reshape
+            if type(change) is Reshape and not follows:
                 reshaped = self._reshape(plan.changes, number, seen)
             if job_id in dropped:
                 continue  # it would make room in vain

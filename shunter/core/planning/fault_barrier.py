@@ -506,7 +506,8 @@ class Barrier:
 def told_of(hook: str, error: BaseException) -> str:
     """Return an error as text that is the same on every machine and in every run."""
     text = _BREAK.sub(" ", f"{hook}: {_in_words(error)}".strip())
-    return _encodable(_ADDRESS.sub("0x…", text)[:TEXT_MOST])
+    text = _ADDRESS.sub("0x…", text)[:TEXT_MOST]
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _in_words(error: BaseException) -> str:
@@ -515,10 +516,6 @@ def _in_words(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  whatever somebody's exception does
         return type(error).__name__
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _stopping(name: str, hook: str, error: BaseException) -> Exception:

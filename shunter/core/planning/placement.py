@@ -495,6 +495,9 @@ class Consolidated:
         return next(spots for spots in found if len(spots) == fewest)
 
 
+_CONSOLIDATED: Final = Consolidated()
+
+
 def largest_first(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
     """Take whole servers, emptiest first; the last piece goes where it fits best."""
     buckets = _buckets(pool, demand, area)
@@ -543,8 +546,6 @@ SPREAD_BELOW: Final = 0.5
 Packing = dict[str, bool]
 """By pool, whether jobs are packed in it since its load passed a threshold last."""
 
-_WITHOUT_GPUS: Final = Consolidated()
-
 
 class Mode(StrEnum):
     """Which of equally near places a job gets."""
@@ -585,7 +586,7 @@ class Topology:
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
         if not demand.gpus:
-            return _WITHOUT_GPUS.spots(pool, demand)
+            return _CONSOLIDATED.spots(pool, demand)
         if demand.gpus > pool.gpus_free:
             return None
         if demand.shapes:
@@ -761,8 +762,6 @@ In the table of the Tiresias simulator the skews are up to 0.138 and from 0.611 
 between them makes the same two classes; the middle leaves most room for models not in the table.
 """
 
-_TOGETHER = Consolidated()
-
 
 @dataclass(frozen=True)
 class Skew(_Strategy):
@@ -786,14 +785,14 @@ class Skew(_Strategy):
         """Return servers and GPU counts that meet the demand, or None."""
         if not demand.tight:
             return super().spots(pool, demand)
-        spots = _TOGETHER.spots(pool, demand)
+        spots = _CONSOLIDATED.spots(pool, demand)
         if spots is None or len(spots) == 1 or demand.shapes:
             return spots
         return spots if len(spots) <= fewest_servers(pool, demand) else None
 
     def together(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return the server that it fits best."""
-        return _TOGETHER.spots(pool, demand)
+        return _CONSOLIDATED.spots(pool, demand)
 
     def spread(self, pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
         """Fill up servers, those with the fewest free GPUs first."""

@@ -37,16 +37,6 @@ from shunter.events import (
 _DOUBLINGS_MOST = 62
 
 
-def _jittered_us(tries: int, first_us: int, longest_us: int, rng: RandomStream) -> int:
-    """Return how long to wait after so many tries that collided.
-
-    It is anything up to a bound, which is `first_us`, doubled with each further try, and
-    `longest_us` at most. Those who collided draw apart, and so do not meet again.
-    """
-    bound_us = min(longest_us, first_us << min(tries - 1, _DOUBLINGS_MOST))
-    return 1 + rng.below(max(1, bound_us))
-
-
 @fact
 class Decentralised:
     """How job schedulers propose; durations in microseconds.
@@ -72,9 +62,14 @@ class Decentralised:
         return max(1, self.staleness_us, self.retry_us)
 
     def retry_at(self, job: Job, rejected: int, now_us: int, seed: int) -> int:
-        """Return when a job proposes again that was rejected so many times in a row."""
+        """Return when a job proposes again that was rejected so many times in a row.
+
+        The wait is anything up to a bound, so that those who collided do not meet again.
+        """
+        doubled_us = self.retry_us << min(rejected - 1, _DOUBLINGS_MOST)
+        bound_us = max(1, min(self.retry_most_us, doubled_us))
         rng = RandomStream(seed, "proposal", job.ordinal, rejected)
-        return now_us + _jittered_us(rejected, self.retry_us, self.retry_most_us, rng)
+        return now_us + 1 + rng.below(bound_us)
 
 
 # Stale views are made on a draft by undoing the latest changes, so they cost what changed. Only who
@@ -177,10 +172,6 @@ class ProposalMemory:
     def next_us(self) -> int | None:
         """Return when a plan is needed next, though nothing happens; None: never."""
         return min((*self.due.values(), *self.waking.values()), default=None)
-
-    def look_back(self, draft: Draft, at_us: int) -> int | None:
-        """Undo in a draft what changed after an instant; return the number before it."""
-        return self.history.look_back(draft, at_us)
 
     def forget(self, job_id: JobId) -> None:
         """Drop a job that proposes no more."""
@@ -304,7 +295,9 @@ def decentralised_plan(
         return EMPTY_PLAN
     since_us = {job_id: view.reservations[job_id] for job_id in view.proposals.reserved}
     promises = [
-        Reservation(job_id, since_us.get(job_id, view.now_us), _gpus(shares), shares)
+        Reservation(
+            job_id, since_us.get(job_id, view.now_us), sum([share.gpus for share in shares]), shares
+        )
         for job_id, shares in reserved.items()
     ]
     return replace(
@@ -369,7 +362,8 @@ class _Schedulers:
         mark, version = draft.mark, view.seq
         if stale:
             at_us = view.now_us - rng.below(self.scheme.staleness_us + 1)
-            version = view.seq if (seen := self.memory.look_back(draft, at_us)) is None else seen
+            seen = self.memory.history.look_back(draft, at_us)
+            version = view.seq if seen is None else seen
             for shares in self.reserved.values():
                 _take(shares, draft)
         pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
@@ -424,7 +418,9 @@ def _reserved(
             job_id = start.job_id
             if (job_id in book.reserved) is not kept_first:
                 continue
-            if kept_first and _is_over(job_id, scheme, view):
+            since_us = view.reservations.get(job_id, view.now_us)
+            is_over = not scheme.built_in and view.now_us >= since_us + scheme.reserve_for_us
+            if kept_first and is_over:  # nobody came for it, for as long as it is kept
                 continue
             shares = book.reserved.get(job_id, start.allocation.shares)
             if not all(map(has, shares)):
@@ -436,16 +432,6 @@ def _reserved(
     yield from found
 
 
-def _is_over(job_id: JobId, scheme: Decentralised, view: View) -> bool:
-    """Say whether nobody came for what was kept for a job, for as long as it is kept."""
-    since_us = view.reservations.get(job_id, view.now_us)
-    return not scheme.built_in and view.now_us >= since_us + scheme.reserve_for_us
-
-
 def _take(shares: Sequence[Share], draft: Draft) -> None:
     for share in shares:
         draft.take(share)
-
-
-def _gpus(shares: Sequence[Share]) -> int:
-    return sum([share.gpus for share in shares])

@@ -150,7 +150,8 @@ def _refusal(
     jobs = [state.jobs[name] for name in names if name in state.jobs]
     if len(jobs) != len(set(names)):
         return "it names a job that does not exist, or one twice"
-    if not all(_may_be_tried(job, state) for job in jobs) or taken.intersection(names):
+    are_free = all(not job.packed_with and job.job_id not in state.trials for job in jobs)
+    if not are_free or taken.intersection(names):
         return "something is tried already of one of its jobs, or has been kept"
     is_measured = _are_batches(step.batches, set(names)) and len(step.batches) == len(names)
     if not is_measured or not 0 < step.sum_before < SUM_MOST * MILLION:
@@ -163,10 +164,6 @@ def _refusal(
     if len(jobs) != 2:
         return "a pack is of two jobs"
     return "" if _take_turns_together(jobs) else "its jobs take no turns together"
-
-
-def _may_be_tried(job: Job, state: State) -> bool:
-    return not job.packed_with and job.job_id not in state.trials
 
 
 def _take_turns_together(jobs: Sequence[Job]) -> bool:

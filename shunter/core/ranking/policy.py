@@ -577,7 +577,7 @@ class RankedPolicy(Extended):
     @cached_property
     def numbers(self) -> Callable[[int], tuple[int, ...]]:
         """What a rank says, each number of 64 bits."""
-        return self.index.numbers if isinstance(self.index, Telling) else _alone
+        return self.index.numbers if isinstance(self.index, Telling) else lambda rank: (rank,)
 
     def _ranks(self, memory: Ranking) -> Any:
         """Return what tells where jobs stand: the index itself, or with its notes."""
@@ -722,8 +722,3 @@ class _Drafted(NamedTuple):
             job_id: guarantees.beside(view.jobs[job_id], shares)
             for job_id, shares in placed.items()
         }
-
-
-def _alone(rank: int) -> tuple[int, ...]:
-    """Return a rank that says one thing only."""
-    return (rank,)

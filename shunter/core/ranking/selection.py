@@ -362,6 +362,8 @@ class Walk:
 
 # Where only numbers of GPUs count, they decide who has to leave. A job that asks for more
 # (nearness, a split, CPUs, memory) takes its victims from a place that it could have (`make_room`).
+# A `RoomMaker` answers another question: nobody loses GPUs by it, jobs are moved if that pays, so
+# it searches for the cheapest moves, where rank decides here who leaves.
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
@@ -451,14 +453,16 @@ class Placing:
         """
         entry, rank = misplaced.entry, misplaced.entry.key + drift
         demand = self._demand(entry, misplaced.pool)
-        if demand.is_met_by_count and not self._has_units(misplaced.pool):
+        pool = self.draft.pools.get(misplaced.pool)
+        has_units = pool is not None and bool(pool.unit_cpus_milli)  # whose CPUs must be free too
+        if demand.is_met_by_count and not has_units:
             return False
         number = next(at for at, (other, _) in enumerate(picked.starts) if other is entry)
         self._keep_places_only(picked, number, rank)
         rooms = [
             room
-            for pool in _pools_for(demand, self.view)
-            if (room := self._room(entry, pool, rank)) is not None
+            for name in _pools_for(demand, self.view)
+            if (room := self._room(entry, name, rank)) is not None
         ]
         if not rooms:
             return False
@@ -547,10 +551,6 @@ class Placing:
         )
         self.settled = Settled(entry.key, kept, dict(self.placed))
         self._mark = self.draft.mark
-
-    def _has_units(self, pool: str) -> bool:
-        """Say whether a pool is of units of CPU, whose CPUs must be free too."""
-        return pool in self.draft.pools and bool(self.draft.pools[pool].unit_cpus_milli)
 
     def _find_in(self, entry: Entry, pool: str) -> Shares | Reason:
         return self.draft.place(self.placement, pool, self._demand(entry, pool))

@@ -205,7 +205,8 @@ class Servers:
         for job_id in self.starts:
             if not self._starts_small(job_id):
                 self._grow_at_the_cost_of_lower(self.sized(job_id))
-        self._share_out()
+        for sized in sorted(self._there(), key=_rank_of):
+            self.grow(sized)
 
     def take(self, sizes: Mapping[JobId, Resources]) -> None:
         """Give jobs what was found for each GPU; those that start have their least."""
@@ -296,11 +297,6 @@ class Servers:
                 if room.has(needed):
                     break
         self.grow(sized)
-
-    def _share_out(self) -> None:
-        """Let all on the servers that were looked at grow, in order."""
-        for sized in sorted(self._there(), key=_rank_of):
-            self.grow(sized)
 
     def _is_short(self, node: NodeName) -> bool:
         """Say whether a server has too little for all, once its victims have left."""

@@ -127,11 +127,12 @@ def learnt_points(spec: JobSpec, known: Iterable[MeasuredPlacement]) -> tuple[Le
                 speed if before is None else min(speed, before.speed),
                 each.samples if before is None else each.samples + before.samples,
             )
-    return tuple(sorted(found.values(), key=_distance))
-
-
-def _distance(point: LearntPoint) -> tuple[int, int, tuple[int, ...]]:
-    return LEVEL_ORDER[point.level], len(point.split), point.split
+    return tuple(
+        sorted(
+            found.values(),
+            key=lambda point: (LEVEL_ORDER[point.level], len(point.split), point.split),
+        )
+    )
 
 
 def has_learnt_floor(spec: JobSpec) -> bool:

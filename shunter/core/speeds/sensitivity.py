@@ -229,7 +229,9 @@ def corrected(
         return table
     models = {
         model: {
-            gpus: _corrected_matrix(matrix, _of_size(known[model], gpus), table.proportional)
+            gpus: _corrected_matrix(
+                matrix, [cell for cell in known[model] if cell.gpus == gpus], table.proportional
+            )
             for gpus, matrix in sizes.items()
         }
         if model in known
@@ -279,10 +281,6 @@ def _moved(matrix: Sensitivity, pins: Iterable[_Pin], share: _Share) -> float:
         measured * speed / before for at, measured in nearest if (before := matrix.speed(*at)) > 0
     ]
     return min(moved, default=speed)
-
-
-def _of_size(cells: Sequence[MeasuredCell], gpus: int) -> list[MeasuredCell]:
-    return [cell for cell in cells if cell.gpus == gpus]
 
 
 def _pins(cells: Iterable[MeasuredCell], fair: Resources) -> list[_Pin]:

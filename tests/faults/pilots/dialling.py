@@ -27,8 +27,8 @@ Serve = Callable[[PilotStream], Awaitable[None]]
 
 async def echo(stream: PilotStream) -> None:
     """Send back what comes, to the end."""
-    async for data in stream:
-        await stream.send(data)
+    while data := await stream.read(1 << 16):
+        await stream.write(data)
 
 
 @dataclass

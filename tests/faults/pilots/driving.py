@@ -69,7 +69,7 @@ class Questions:
         """Read what the pilot says, to the end."""
         left = b""
         with self._said, self._lines:
-            async for data in self._stream:
+            while data := await self._stream.read(1 << 16):
                 *lines, left = (left + data).split(b"\n")
                 for line in lines:
                     said = json.loads(line) if line.startswith(b"{") else {"id": 0}
@@ -93,7 +93,7 @@ class Questions:
         self._number += 1
         line = json.dumps({"id": self._number, "do": do, **fields})
         with anyio.fail_after(PATIENCE_S):
-            await self._stream.send(line.encode() + b"\n")
+            await self._stream.write(line.encode() + b"\n")
             while True:
                 said = json.loads(await self._lines.receive())
                 if said["id"] == self._number:
@@ -123,7 +123,7 @@ class Questions:
             while True:
                 try:
                     known = await self.look(job)
-                except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                except (anyio.ClosedResourceError, BrokenPipeError):
                     told = [each for news in self.news for each in news.get("changed", ())]
                     (*_, known) = [each for each in told if each["job"] == job]
                     assert known["state"] == state, known

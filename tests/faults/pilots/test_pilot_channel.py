@@ -65,17 +65,16 @@ async def test_lost_connection_ends_the_stream_and_raises_nothing_else(tmp_path:
         tls.setsockopt(socket.SOL_SOCKET, *lingering)  # closes by a reset
         tls.close()
         await until(lambda: here.told.over != [])
-        with pytest.raises(anyio.EndOfStream):
-            await here.told.streams[0].receive()
-        with pytest.raises(anyio.BrokenResourceError):
-            await here.told.streams[0].send(b"x")
+        assert await here.told.streams[0].read(1) == b""
+        with pytest.raises(BrokenPipeError):
+            await here.told.streams[0].write(b"x")
 
 
 async def test_many_tasks_may_send_at_once(tmp_path: Path) -> None:
     async def speak(stream: PilotStream) -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(20):
-                tasks.start_soon(stream.send, bytes([number]) * 50_000)
+                tasks.start_soon(stream.write, bytes([number]) * 50_000)
 
     async with daemon(tmp_path, speak) as here:
         tls, _ = await here.dial(here.issue().path)
@@ -313,7 +312,6 @@ async def test_second_connection_of_one_process_replaces_the_first(tmp_path: Pat
         assert await ended(before)
         assert await exchanged(after, b"x") == b"x"
         assert here.told.over == ["pilot p1 has connected again"]
-        assert here.listener.stream_of("p1") is here.told.streams[1]
 
 
 async def test_second_process_of_a_pilot_waits_until_the_first_is_silent(tmp_path: Path) -> None:
@@ -338,7 +336,7 @@ async def test_one_that_replaces_another_is_served_after_that_has_ended(tmp_path
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        async for _ in stream:
+        while await stream.read(1 << 16):
             pass
         await anyio.sleep(0.1)
         under_way -= 1

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.live import zip_application
 from shunter.backends.slurm import ListenerSettings
 from tests.faults.pilots.dialling import daemon, until
 from tests.faults.pilots.driving import (
@@ -22,7 +21,7 @@ from tests.faults.pilots.driving import (
     pilot_process,
     session_of,
 )
-from tests.unit.backends.agents.test_zip_application import PYTHONS
+from tests.unit.backends.agents.test_zip_application import PYTHONS, application
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 
@@ -59,7 +58,7 @@ def complaints(folder: Path) -> str:
 @pytest.mark.parametrize("python", PYTHONS)
 async def test_attempt_runs_through_a_pilot_that_is_one_file(scratch: Path, python: str) -> None:
     program, sessions = scratch / "agent.py", Sessions()
-    program.write_bytes(zip_application())
+    program.write_bytes(application())
     async with daemon(scratch, sessions.serve) as here:
         issued = here.issue()
         with pilot_process(issued.path, scratch / "b", [python, "-I", "-S", str(program)]):

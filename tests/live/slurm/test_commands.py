@@ -50,24 +50,23 @@ async def test_submitted_job_is_found_in_the_queue(slurm: SlurmBench, port: Slur
     before_s = int(time.time())
     asked = ("--job-name=shunter:lab:j1.a1", "--gres=gpu:v100:2", "--nodelist=n2", "--comment=x=y")
     job = await port.submit(SLEEP, [*QUIET, *asked])
-    slurm.wait_for(lambda: slurm.state_of(job.id) == "RUNNING", "a running job")
-    (found,) = [one for one in await port.queue() if one.id == job.id]
-    assert (found.name, found.comment) == ("shunter:lab:j1.a1", "x=y")
+    slurm.wait_for(lambda: slurm.state_of(job) == "RUNNING", "a running job")
+    (found,) = [one for one in await port.queue() if one.id == job]
+    assert found.name == "shunter:lab:j1.a1"
     assert (found.state, found.nodes, found.user) == ("RUNNING", ("n2",), "root")
-    assert (found.gpus, found.gpus_by_type) == (2, {"v100": 2})
     assert found.time_limit_s == 300
     assert found.submit_s is not None
     assert before_s <= found.submit_s <= time.time()
     (node,) = [one for one in await port.nodes() if one.name == "n2"]
     assert node.gpus_used_indices == {"v100": (0, 1)}
-    await port.cancel([job.id])
-    slurm.wait_for(lambda: slurm.state_of(job.id) == "CANCELLED", "the end of the job")
+    await port.cancel([job])
+    slurm.wait_for(lambda: slurm.state_of(job) == "CANCELLED", "the end of the job")
 
 
 async def test_name_with_a_line_break_makes_no_second_job(slurm: SlurmBench, port: Slurm) -> None:
     name = "x\n99999=JobID\n88888"
     job = await port.submit(SLEEP, [*QUIET, f"--job-name={name}"])
-    recent = [one for one in await port.queue() if one.id >= job.id]
+    recent = [one for one in await port.queue() if one.id >= job]
     assert [one.name for one in recent] == [name]
 
 
@@ -76,10 +75,9 @@ async def test_signal_reaches_a_batch_script(slurm: SlurmBench, port: Slurm) -> 
     script = f"#!/bin/sh\ntrap 'exit 7' USR1\ntouch {ready}\nwhile :; do sleep 0.05; done\n"
     job = await port.submit(script, QUIET)
     slurm.wait_for(ready.exists, "a trap in the script")
-    await port.cancel([job.id], signal="USR1", batch_only=True)
-    slurm.wait_for(lambda: slurm.state_of(job.id) == "FAILED", "the end of the job")
-    (found,) = [one for one in await port.queue() if one.id == job.id]
-    assert os.waitstatus_to_exitcode(int(found.exit_code)) == 7
+    await port.cancel([job], signal="USR1", batch_only=True)
+    slurm.wait_for(lambda: slurm.state_of(job) == "FAILED", "the end of the job")
+    assert "ExitCode=7:0" in slurm.command("scontrol", "show", "job", str(job))
 
 
 @pytest.mark.parametrize(
@@ -116,8 +114,6 @@ async def test_drained_node_is_told_with_its_reason(slurm: SlurmBench, port: Slu
     (node,) = [one for one in await port.nodes() if one.name == "n4"]
     assert not node.is_in_service
     assert node.reason == "a fan = broken State=IDLE"
-    assert node.reason_s is not None
-    assert abs(node.reason_s - time.time()) < 60
 
 
 async def test_reservation_for_maintenance_is_seen(slurm: SlurmBench, port: Slurm) -> None:
@@ -175,22 +171,22 @@ async def test_any_user_may_do_all_of_it(slurm: SlurmBench, port: Slurm) -> None
     await port.ping()  # whatever is imported late lies where only root may read
     with as_nobody():
         job = await port.submit(SLEEP, [*QUIET, "--gres=gpu:k80:1", "--chdir=/"])
-        (found,) = [one for one in await port.queue() if one.id == job.id]
+        (found,) = [one for one in await port.queue() if one.id == job]
         assert len(await port.nodes()) == len(NODES)
         assert {one.name for one in await port.partitions()} == {"main", "short", "closed"}
         assert (await port.reservations(), len(await port.switches())) == ((), 3)
         assert (await port.settings())["ClusterName"] == "bench"
         await port.would_take([*QUIET, "--gres=gpu:1"])
-        await port.cancel([job.id])
+        await port.cancel([job])
     assert found.user == "nobody"
-    slurm.wait_for(lambda: slurm.state_of(job.id) == "CANCELLED", "the end of the job")
+    slurm.wait_for(lambda: slurm.state_of(job) == "CANCELLED", "the end of the job")
 
 
 async def test_job_of_another_user_cannot_be_cancelled(slurm: SlurmBench, port: Slurm) -> None:
     job = await port.submit(SLEEP, QUIET)
     with as_nobody(), pytest.raises(SlurmUnknownError, match="denied"):
-        await port.cancel([job.id])
-    assert slurm.state_of(job.id) in {"PENDING", "RUNNING"}
+        await port.cancel([job])
+    assert slurm.state_of(job) in {"PENDING", "RUNNING"}
 
 
 async def test_hostlists_are_expanded_as_slurm_does(slurm: SlurmBench) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.slurm import JobBackend, Slurm, Submitted
+from shunter.backends.slurm import JobBackend, Slurm
 from shunter.core import AttemptExited, Continue, Input, Stop, SuspendAttempt, Terminate
 from shunter.errors import SlurmUnknownError
 from shunter.events import (
@@ -121,12 +121,13 @@ async def test_gang_of_unequal_parts_gets_them_where_they_were_planned(
         await order(backend, effects[0])
         await seen_until(backend, AttemptStarted)
         await comes(lambda: len(bench.runs()) == 2, lambda: str(bench.ledger()))
+        running = bench.slurm.command("squeue", "-h", "-a", "-t", "RUNNING", "-o", "%j %N %C")
         cpus = sorted(
-            (job.nodes, job.cpus)
-            for job in await Slurm(conf=str(bench.slurm.conf)).queue()
-            if job.name.endswith(NAME) and not job.has_ended
+            (nodes, cpus)
+            for name, nodes, cpus in map(str.split, running.splitlines())
+            if name.endswith(NAME)
         )
-        assert cpus == sorted(((node,), 4 * mask.bit_count()) for node, mask in masks.items())
+        assert cpus == sorted((node, str(4 * mask.bit_count())) for node, mask in masks.items())
         await order(backend, SuspendAttempt(J0, 1))
         (ended,) = ends_in(await leaves(backend))
         assert isinstance(ended, JobSuspended)
@@ -411,7 +412,7 @@ async def test_lost_answers_and_double_submissions_run_each_attempt_once(
 ) -> None:
     submit = Slurm.submit
 
-    async def unheard(*words: object, **named: object) -> Submitted:
+    async def unheard(*words: object, **named: object) -> int:
         await submit(*words, **named)  # type: ignore[arg-type]  # as given
         await submit(*words, **named)  # type: ignore[arg-type]  # as given
         raise SlurmUnknownError("sbatch did not answer", "wait")

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from shunter.backends.live import SupervisedBackend
-from shunter.backends.slurm import Slurm, Submitted
+from shunter.backends.slurm import Slurm
 from shunter.core import AttemptExited, Input, Terminate
 from shunter.errors import SlurmUnknownError
 from shunter.events import AttemptLost, AttemptStarted, JobId, JobSuspended, NodeName, NodeReachable
@@ -281,7 +281,7 @@ async def test_lost_answers_of_sbatch_make_no_second_pilot(
     submitted = []
     submit = Slurm.submit
 
-    async def unheard(*words: object, **named: object) -> Submitted:
+    async def unheard(*words: object, **named: object) -> int:
         submitted.append(await submit(*words, **named))  # type: ignore[arg-type]  # as given
         raise SlurmUnknownError("sbatch did not answer", "wait")
 

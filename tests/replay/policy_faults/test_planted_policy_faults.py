@@ -274,8 +274,10 @@ def log_of(name: str) -> str:
     return simulated(Path(mkdtemp()), tree(name, policy=policy))
 
 
-def diverged(case: Case) -> Divergence:
-    """Return where a run comes out otherwise by the policy with the fault."""
+@cache
+def diverged(name: str) -> Divergence:
+    """Return where a run comes out otherwise by the policy with the fault of a case."""
+    case = CASES[name]
 
     def broken(started: SchedulerStarted) -> tuple[RankedPolicy, RoundRules]:
         policy, rules = rebuild(started)
@@ -295,8 +297,7 @@ def diverged(case: Case) -> Divergence:
 
 @pytest.mark.parametrize("name", CASES)
 def test_fault_can_be_named_from_the_text_alone(name: str) -> None:
-    case = CASES[name]
-    found = diverged(case)
+    case, found = CASES[name], diverged(name)
     text = "\n".join(found.lines())
 
     for words in (*case.says, *case.jobs):
@@ -310,7 +311,7 @@ def test_fault_can_be_named_from_the_text_alone(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_both_answers_are_those_of_the_log_and_of_the_policy(name: str) -> None:
     """The recorded one is the log's own events, and a text tells each job that differs once."""
-    found = diverged(CASES[name])
+    found = diverged(name)
     answers, document = found.answers, found.document()
 
     assert answers.recorded or answers.replayed

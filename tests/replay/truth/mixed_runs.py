@@ -12,11 +12,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from shunter.config import make_config
-from shunter.run import simulate
+from shunter.run import setup, simulate
 
 __all__ = [
     "BOUNDS_GPU_S",
@@ -147,14 +148,16 @@ def simulated(run: str, folder: Path) -> str:
         },
         "log": {"url": url, "snapshot_every": 100},
     }
-    simulate(make_config(tree, name), overwrite=True)
+    # A log names the version that wrote it; a release alone shall not change these.
+    with patch.object(setup, "__version__", "frozen"):
+        simulate(make_config(tree, name), overwrite=True)
     return url
 
 
 def simulated_once(run: str, temporary: pytest.TempPathFactory) -> str:
     """Return the address of the log of a run, which all tests of a session only read."""
-    base = temporary.getbasetemp()  # of this worker, where there are several
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    base = temporary.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # forks have one folder
     folder = shared / "mixed_runs" / run
     folder.mkdir(parents=True, exist_ok=True)
     with Path(folder, "lock").open("w") as lock:

@@ -1,7 +1,6 @@
 """Of jobs that are about to leave their GPUs, `why` names the order that says so in the log."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from shunter.events import (
 from shunter.events.log import read_log
 from shunter.run import rebuild
 from tests.replay.truth.brute_force import decision_around
-from tests.replay.truth.mixed_runs import simulated
+from tests.replay.truth.mixed_runs import simulated_once
 
 MOST = 12
 """So many orders of a log are looked at."""
@@ -48,9 +47,9 @@ def orders(events: list[Event]) -> list[tuple[int, AllocationChanged, int]]:
 
 @pytest.mark.parametrize("name", ["gavel", "las", "tiresias"])
 def test_order_to_leave_is_told_with_its_decision_its_round_and_for_whom(
-    name: str, tmp_path: Path
+    name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    url = simulated(name, tmp_path)
+    url = simulated_once(name, tmp_path_factory)
 
     async def ran() -> int:
         async with read_log(url) as reader:

@@ -1,14 +1,13 @@
 """Each reason has a text that is kept, and `why` says just that today."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from shunter.events import Reason
 from shunter.events.log import read_log
 from tests.factories import needs_highs
-from tests.replay.truth.mixed_runs import simulated
+from tests.replay.truth.mixed_runs import simulated_once
 from tests.replay.truth.reason_texts import FAMILIES, KEPT, reasons_of, text_of_log, text_of_scene
 from tests.replay.truth.scenes import SCENES
 
@@ -35,8 +34,10 @@ def test_a_scene_is_told_in_the_words_that_are_kept(name: str) -> None:
 
 @needs_highs
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_log_is_told_in_the_words_that_are_kept(name: str, tmp_path: Path) -> None:
-    url = simulated(name, tmp_path)
+def test_a_log_is_told_in_the_words_that_are_kept(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = simulated_once(name, tmp_path_factory)
     titles = [title for title in TEXTS if f" · {name} · " in title]
 
     async def told() -> list[str]:

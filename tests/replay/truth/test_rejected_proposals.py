@@ -1,7 +1,6 @@
 """All that `why` says of a job right after its proposal was rejected is true."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +11,17 @@ from shunter.run import rebuild
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.claims import check
-from tests.replay.truth.mixed_runs import simulated
+from tests.replay.truth.mixed_runs import simulated_once
 
 MOST = 20
 """How many rejections of a run are looked at, the first ones."""
 
 
 @pytest.mark.parametrize("name", ["las-stale", "srtf-decentralised"])
-def test_what_is_said_after_a_rejection_is_true(name: str, tmp_path: Path) -> None:
-    url = simulated(name, tmp_path)
+def test_what_is_said_after_a_rejection_is_true(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = simulated_once(name, tmp_path_factory)
 
     async def ran() -> list[int]:
         async with read_log(url) as reader:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +17,14 @@ from shunter.events.log import read_log
 from shunter.run import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
-from tests.replay.truth.mixed_runs import simulated
+from tests.replay.truth.mixed_runs import simulated_once
+from tests.slices import share
 
 NAMES = (
     *("fifo", "fifo-events", "fifo_easy", "las", "srtf", "gittins", "drf"),
     *("gandiva", "gavel", "two_level", "las-decentralised"),
 )
-STEP, UPTO = 29, 700
+MOMENTS = range(10, 700, 29)
 OF_ROOM = (
     *("no_capacity", "outranked", "guard_min_runtime", "guard_preemption_limit"),
     *("share_met", "time_sliced"),
@@ -35,16 +35,16 @@ SAID = re.compile(r"^, (which|\d+ of them|kept for|but)|; the (plan|round) at \S
 OURS = ("class reason", "a plan on these", "may make leave", "all that ask for the same wait")
 
 
-def told(url: str) -> Iterator[tuple[dict[str, Any], Sequence[Event]]]:
+def told(url: str, moments: Sequence[int]) -> Iterator[tuple[dict[str, Any], Sequence[Event]]]:
     """Yield what is said of jobs that wait at some moments of a log, with what follows."""
 
     async def asked() -> list[tuple[dict[str, Any], Sequence[Event]]]:
         found: list[tuple[dict[str, Any], Sequence[Event]]] = []
         async with read_log(url) as reader:
-            events = [event async for event in reader.events()]
-            for seq in range(10, min(len(events), UPTO), STEP):
-                state, end = State(), decision_around(events, seq)[1]
-                fold_events(state, events[:end])
+            events, state = [event async for event in reader.events()], State()
+            for seq in (one for one in moments if one < len(events)):
+                end = decision_around(events, seq)[1]
+                fold_events(state, events[state.seq : end])
                 waiting = [each for each in state.jobs.values() if each.phase is JobPhase.waiting]
                 for job in waiting[::2]:
                     at_us = events[seq - 1].at_us
@@ -58,10 +58,10 @@ def told(url: str) -> Iterator[tuple[dict[str, Any], Sequence[Event]]]:
 @needs_highs
 @pytest.mark.parametrize("name", NAMES)
 def test_free_gpus_that_are_enough_are_told_with_for_what_they_are(
-    name: str, tmp_path: Path
+    name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     asked, enough = 0, 0
-    for said, after in told(simulated(name, tmp_path)):
+    for said, after in told(simulated_once(name, tmp_path_factory), share(MOMENTS)):
         asked += 1
         short, reason = said["short"], said["reason"]["name"]
         assert [*short] == ["answer", "waits_for", "to_do"]
@@ -93,9 +93,12 @@ def _started(events: Sequence[Event]) -> set[str]:
     return found
 
 
-def test_a_wait_is_told_in_three_lines_and_the_rest_with_long(tmp_path: Path) -> None:
-    url = simulated("las", tmp_path)
-    said, _ = next(each for each in told(url) if each[0]["reason"]["name"] == "outranked")
+def test_a_wait_is_told_in_three_lines_and_the_rest_with_long(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    url = simulated_once("las", tmp_path_factory)
+    every = told(url, MOMENTS[:9])
+    said = next(said for said, _ in every if said["reason"]["name"] == "outranked")
     job, at = said["job"]["id"], f"e{said['at']['seq']}"
 
     def asked(*words: str) -> list[str]:

@@ -15,7 +15,6 @@ from shunter.backends.live import (
     decode_news,
     decode_number,
     encode_question,
-    zip_application,
 )
 from shunter.backends.node import (
     PROTOCOL,
@@ -33,7 +32,7 @@ from shunter.backends.node import (
     uptime_ns,
 )
 from tests.faults.supervised import wait_for
-from tests.unit.backends.agents.test_zip_application import PYTHONS
+from tests.unit.backends.agents.test_zip_application import PYTHONS, application
 
 pytestmark = pytest.mark.live
 
@@ -87,7 +86,7 @@ class Agent:
 def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     """An agent of a node of its own, run from the file that hosts are given."""
     file = tmp_path / "agent.pyz"
-    file.write_bytes(zip_application())
+    file.write_bytes(application())
     found = Agent(str(request.param), file, tmp_path / "base")
     file.unlink()  # it may be gone while a session lives, which has read all of it that it needs
     yield found

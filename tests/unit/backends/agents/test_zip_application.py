@@ -49,8 +49,14 @@ PYTHONS = [
 ]
 
 
+@cache
+def application() -> bytes:
+    """Return the file, which is compiled once for all tests of a process."""
+    return zip_application()
+
+
 def packed() -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BytesIO(zip_application()))
+    return zipfile.ZipFile(io.BytesIO(application()))
 
 
 def test_file_is_the_same_every_time_and_under_every_hash_seed() -> None:
@@ -69,7 +75,7 @@ def test_file_is_the_same_every_time_and_under_every_hash_seed() -> None:
         ).stdout
         for seed, zone, mask in (("1", "UTC", 0o22), ("2", "Asia/Tokyo", 0o77))
     }
-    assert digests == {digest(zip_application())}
+    assert digests == {digest(application())}
 
 
 def test_every_module_of_the_folder_is_packed_as_it_is() -> None:
@@ -89,21 +95,34 @@ def test_nothing_is_compressed_since_another_zlib_would_give_other_bytes() -> No
     assert {each.compress_type for each in packed().infolist()} == {zipfile.ZIP_STORED}
 
 
+FINDS = """
+import importlib, os, sys
+sys.path.insert(0, sys.argv[1])
+for verb, place in (word.split("=") for word in sys.argv[2:]):
+    if os.fork() == 0:
+        module, _, name = place.partition(":")
+        found = importlib.import_module(module)
+        print(verb, callable(getattr(found, name)), found.__file__, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
 @pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("verb", VERBS)
-def test_verb_is_found_in_the_file(tmp_path: Path, python: str, verb: str) -> None:
-    """Goal: a verb finds all it imports. Method: load its function, on its own, from the file."""
+def test_every_verb_is_found_in_the_file(tmp_path: Path, python: str) -> None:
+    """Goal: a verb finds all it imports. Method: load each function, on its own, from the file."""
     file = tmp_path / "agent.pyz"
-    file.write_bytes(zip_application())
-    module, _, name = VERBS[verb].partition(":")
-    program = (
-        f"import sys; sys.path.insert(0, {str(file)!r}); import {FOLDER}.{module} as found; "
-        f"print(callable(found.{name}), found.__file__)"
-    )
-    said = subprocess.check_output([python, "-I", "-S", "-c", program], text=True, cwd=tmp_path)
-    assert said.startswith(f"True {file}/")
+    file.write_bytes(application())
+    places = [f"{verb}={FOLDER}.{place}" for verb, place in VERBS.items()]
+    command = [python, "-I", "-S", "-c", FINDS, str(file), *places]
+    said = subprocess.check_output(command, text=True, cwd=tmp_path).splitlines()
+    found = {line.split()[0]: line.split()[1:] for line in said}
+    assert list(found) == list(VERBS)
     # What was compiled for one version is of no use to another, which goes by the source.
-    assert said.endswith(".pyc\n" if python == sys.executable else ".py\n")
+    ending = ".pyc" if python == sys.executable else ".py"
+    for verb, (is_callable, path) in found.items():
+        is_of_the_file = path.startswith(f"{file}/") and path.endswith(ending)
+        assert (is_callable, is_of_the_file) == ("True", True), verb
 
 
 def test_code_beside_a_module_is_what_its_source_says() -> None:
@@ -129,7 +148,7 @@ def test_older_python_says_that_it_is_too_old(tmp_path: Path, version: str) -> N
     if python is None:
         pytest.skip(f"install a Python {version}, such as by pyenv")
     file = tmp_path / "agent.pyz"
-    file.write_bytes(zip_application())
+    file.write_bytes(application())
     ran = subprocess.run(
         [python, "-I", "-S", str(file), "term", str(tmp_path), "1"],
         capture_output=True,
@@ -145,7 +164,7 @@ def test_older_python_says_that_it_is_too_old(tmp_path: Path, version: str) -> N
 def test_file_alone_runs_an_attempt(tmp_path: Path, python: str) -> None:
     """Goal: the file alone is enough. Method: it starts one away from the package, with -I -S."""
     file, root = tmp_path / "agent.pyz", str(tmp_path / "root")
-    file.write_bytes(zip_application())
+    file.write_bytes(application())
 
     def starts(order: object) -> dict[str, Any]:
         ran = subprocess.run(

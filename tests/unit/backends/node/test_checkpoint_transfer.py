@@ -20,7 +20,6 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.live import zip_application
 from shunter.backends.node import hold
 from shunter.backends.node.host import (
     DEPTH_MAX,
@@ -32,7 +31,7 @@ from shunter.backends.node.host import (
     path_in_record,
     rows_of,
 )
-from tests.unit.backends.agents.test_zip_application import old_python
+from tests.unit.backends.agents.test_zip_application import application, old_python
 
 OLDEST = old_python() or sys.executable
 SECRET = b"the secret of root"
@@ -43,7 +42,7 @@ def folder() -> Iterator[Path]:
     """A folder that everybody can pass through."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o711)
-        (Path(name) / "program.pyz").write_bytes(zip_application())
+        (Path(name) / "program.pyz").write_bytes(application())
         yield Path(name)
 
 

@@ -11,12 +11,14 @@ from shunter.backends.slurm import (
     AllocationView,
     Decisions,
     GpuRequest,
-    NodeReservation,
+    Node,
+    Phase,
     Pilot,
-    PilotState,
+    Reservation,
     SlurmServer,
     SubmitRefusals,
     decide,
+    least_s,
 )
 from shunter.events import NodeName
 from tests.slices import searched
@@ -60,41 +62,44 @@ class Slurm:
 
     now_s: float = 0.0
     pilots: dict[str, Pilot] = field(default_factory=dict)
-    refusals: dict[str, SubmitRefusals] = field(default_factory=dict)
-    reservations: dict[NodeName, NodeReservation] = field(default_factory=dict)
+    refusals: dict[NodeName, SubmitRefusals] = field(default_factory=dict)
+    reservations: dict[NodeName, Reservation] = field(default_factory=dict)
     spare_since_s: dict[str, float] = field(default_factory=dict)
     number: int = 0
 
     def view(self, waiting: tuple[GpuRequest, ...]) -> AllocationView:
         return AllocationView(
             self.now_s,
-            NODES,
-            tuple(self.pilots.values()),
+            tuple(
+                Node(
+                    each,
+                    reservation=self.reservations.get(each.name),
+                    refusals=self.refusals.get(each.name),
+                )
+                for each in NODES
+            ),
+            tuple(map(dataclasses.replace, self.pilots.values())),
             waiting,
-            dict(self.refusals),
-            reservations=self.reservations,
             spare_since_s=dict(self.spare_since_s),
         )
 
     def carry_out(self, decisions: Decisions, *, refuses: bool = False) -> None:
         self.spare_since_s = dict(decisions.spare_since_s)
-        for release in decisions.releases:
-            del self.pilots[release.pilot]
-        for drain in decisions.drains:
-            pilot = self.pilots[drain.pilot]
-            self.pilots[drain.pilot] = dataclasses.replace(pilot, state=PilotState.DRAINING)
-        for submit in decisions.submits:
+        for name in decisions.releases:
+            del self.pilots[name]
+        for name, why in decisions.drains.items():
+            self.pilots[name] = dataclasses.replace(self.pilots[name])
+            self.pilots[name].begin_drain(why)
+        for node, limit_s in decisions.submits.items():
             if refuses:
-                before = self.refusals.get(submit.node, SubmitRefusals(0, 0, ""))
+                before = self.refusals.get(node, SubmitRefusals(0, 0, ""))
                 count = before.count + 1
-                self.refusals[submit.node] = SubmitRefusals(count, self.now_s, "no")
+                self.refusals[node] = SubmitRefusals(count, self.now_s, "no")
                 continue
-            self.refusals.pop(submit.node, None)
+            self.refusals.pop(node, None)
             self.number += 1
             name = f"p{self.number:04}"
-            self.pilots[name] = Pilot(
-                name, submit.node, PilotState.ASKED, self.now_s, submit.limit_s
-            )
+            self.pilots[name] = Pilot(name, node, self.now_s, limit_s, Phase.queued)
 
     def pass_time(self, seconds: float) -> None:
         self.now_s += seconds
@@ -106,16 +111,16 @@ class Slurm:
         """Start pilots that wait for nodes that nobody holds."""
         for name, pilot in list(self.pilots.items())[:most]:
             taken = {each.node for each in self.pilots.values() if each.started_at_s is not None}
-            if pilot.state is PilotState.ASKED and pilot.node not in taken:
+            if pilot.phase is Phase.queued and pilot.node not in taken:
                 self.pilots[name] = dataclasses.replace(
-                    pilot, state=PilotState.HELD, started_at_s=self.now_s
+                    pilot, phase=Phase.granted, started_at_s=self.now_s
                 )
 
     def run_jobs(self, jobs: int) -> None:
         for name, pilot in self.pilots.items():
-            if pilot.state is PilotState.HELD:
+            if pilot.phase is Phase.granted:
                 self.pilots[name] = dataclasses.replace(pilot, jobs=jobs, busy_gpus=jobs)
-            elif pilot.state is PilotState.DRAINING and not jobs:
+            elif pilot.phase is Phase.draining and not jobs:
                 self.pilots[name] = dataclasses.replace(pilot, jobs=0, busy_gpus=0)
 
 
@@ -135,7 +140,7 @@ steps = st.lists(
 reservations = st.dictionaries(
     st.sampled_from(NODES).map(lambda each: NodeName(each.name)),
     st.builds(
-        lambda start_s, is_maintenance: NodeReservation(start_s, 10.0**9, is_maintenance, "r"),
+        lambda start_s, is_maintenance: Reservation("r", (), start_s, 10.0**9, is_maintenance),
         st.floats(0.0, 20_000.0),
         st.booleans(),
     ),
@@ -143,7 +148,7 @@ reservations = st.dictionaries(
 
 
 def played(
-    script: Script, kept: dict[NodeName, NodeReservation] | None = None
+    script: Script, kept: dict[NodeName, Reservation] | None = None
 ) -> Iterator[tuple[Slurm, AllocationView, Decisions]]:
     slurm = Slurm(reservations=kept or {})
     for waiting, seconds, given_nodes, jobs, refuses in script:
@@ -159,13 +164,13 @@ def played(
 @given(steps)
 def test_pilots_are_bounded_and_none_is_there_twice(script: Script) -> None:
     for _, view, decisions in played(script):
-        nodes = {pilot.node for pilot in view.pilots} | {each.node for each in decisions.submits}
+        nodes = {pilot.node for pilot in view.pilots} | set(decisions.submits)
         assert len(nodes) <= LIMITS.pilots_max
         assert len(decisions.submits) <= LIMITS.submits_max
-        waiting = [each.node for each in view.pilots if each.state is PilotState.ASKED]
-        waiting += [each.node for each in decisions.submits]
+        waiting = [each.node for each in view.pilots if each.phase is Phase.queued]
+        waiting += list(decisions.submits)
         assert len(waiting) == len(set(waiting))
-        held = [each.node for each in view.pilots if each.state is PilotState.HELD]
+        held = [each.node for each in view.pilots if each.phase is Phase.granted]
         assert len(held) == len(set(held))
 
 
@@ -173,23 +178,23 @@ def test_pilots_are_bounded_and_none_is_there_twice(script: Script) -> None:
 def test_only_pilots_in_which_nothing_runs_are_released(script: Script) -> None:
     for _, view, decisions in played(script):
         jobs = {pilot.name: pilot.jobs for pilot in view.pilots}
-        assert all(jobs[each.pilot] == 0 for each in decisions.releases)
-        drained = [each.pilot for each in decisions.drains]
-        assert all(name in jobs for name in drained)
+        assert all(jobs[name] == 0 for name in decisions.releases)
+        assert decisions.drains.keys() <= jobs.keys()
 
 
 @given(steps)
 def test_pilot_that_is_needed_has_a_successor_in_time(script: Script) -> None:
     for _, view, decisions in played(script):
-        asked = {each.node for each in view.pilots if each.state is PilotState.ASKED}
-        asked |= {each.node for each in decisions.submits}
+        asked = {each.node for each in view.pilots if each.phase is Phase.queued}
+        asked |= set(decisions.submits)
+        refused = {node.name for node in view.nodes if node.refusals}
         due = {
             pilot.node
             for pilot in view.pilots
             if pilot.jobs
             and pilot.started_at_s is not None
             and pilot.left_s(view.now_s) <= LIMITS.renew_s
-            and pilot.node not in view.refusals
+            and pilot.node not in refused
         }
         assert not due - asked or len(decisions.submits) == LIMITS.submits_max
 
@@ -197,11 +202,10 @@ def test_pilot_that_is_needed_has_a_successor_in_time(script: Script) -> None:
 @given(steps)
 def test_pilot_is_drained_before_its_time_limit(script: Script) -> None:
     for _, view, decisions in played(script):
-        leaving = [each.pilot for each in decisions.drains]
-        leaving += [each.pilot for each in decisions.releases]
+        leaving = {*decisions.drains, *decisions.releases}
         for pilot in view.pilots:
             is_last = pilot.left_s(view.now_s) <= LIMITS.drain_s
-            if pilot.state is PilotState.HELD and is_last:
+            if pilot.phase is Phase.granted and is_last:
                 assert pilot.name in leaving
 
 
@@ -211,10 +215,9 @@ def test_no_pilot_is_released_before_it_was_idle_for_long(script: Script) -> Non
     needless: dict[str, float] = {}
     for _, view, decisions in played(script):
         states = {pilot.name: pilot for pilot in view.pilots}
-        for each in decisions.releases:
-            pilot = states[each.pilot]
-            if pilot.state is not PilotState.DRAINING:
-                assert view.now_s - needless[each.pilot] >= LIMITS.idle_s
+        for name in decisions.releases:
+            if states[name].phase is not Phase.draining:
+                assert view.now_s - needless[name] >= LIMITS.idle_s
         needless = {
             name: needless.get(name, view.now_s)
             for name in states
@@ -228,11 +231,8 @@ def test_decision_that_was_carried_out_is_not_taken_again(script: Script) -> Non
         again = Slurm(slurm.now_s, dict(slurm.pilots), dict(slurm.refusals))
         again.carry_out(decisions)
         after = decide(again.view(view.waiting), LIMITS)
-        assert after.drains == ()
-        asked_again = {each.node for each in decisions.submits} & {
-            each.node for each in after.submits
-        }
-        assert asked_again == set()
+        assert after.drains == {}
+        assert decisions.submits.keys() & after.submits.keys() == set()
 
 
 @given(demands)
@@ -248,7 +248,7 @@ def test_demand_that_stays_leads_to_a_state_that_stays(waiting: tuple[GpuRequest
     before = sorted(slurm.pilots)
     for _ in range(4):
         decisions = decide(slurm.view(waiting), limits)
-        assert (decisions.submits, decisions.releases, decisions.drains) == ((), (), ())
+        assert (decisions.submits, decisions.releases, decisions.drains) == ({}, {}, {})
         slurm.carry_out(decisions)
         slurm.pass_time(LIMITS.idle_s + 1)
     assert sorted(slurm.pilots) == before
@@ -271,30 +271,26 @@ def test_every_node_has_a_reason(script: Script) -> None:
 
 @given(steps, reservations)
 def test_pilot_that_is_asked_for_can_end_before_a_reservation(
-    script: Script, kept: dict[NodeName, NodeReservation]
+    script: Script, kept: dict[NodeName, Reservation]
 ) -> None:
     for slurm, view, decisions in played(script, kept):
-        for submit in decisions.submits:
-            assert submit.limit_s >= LIMITS.least_s
-            reservation = kept.get(NodeName(submit.node))
-            assert reservation is None or view.now_s + submit.limit_s < reservation.start_s
+        for node, limit_s in decisions.submits.items():
+            assert limit_s >= least_s(LIMITS.limit_s)
+            reservation = kept.get(node)
+            assert reservation is None or view.now_s + limit_s < reservation.start_s
         again = Slurm(slurm.now_s, dict(slurm.pilots), dict(slurm.refusals), kept)
         again.carry_out(decisions)
         after = decide(again.view(view.waiting), LIMITS)
-        asked = {each.node for each in decisions.submits}
-        assert asked & {each.node for each in after.submits} == set()
+        assert decisions.submits.keys() & after.submits.keys() == set()
 
 
 @given(steps, reservations)
-def test_nothing_runs_into_maintenance(
-    script: Script, kept: dict[NodeName, NodeReservation]
-) -> None:
+def test_nothing_runs_into_maintenance(script: Script, kept: dict[NodeName, Reservation]) -> None:
     for _, view, decisions in played(script, kept):
-        leaving = {each.pilot for each in decisions.drains}
-        leaving |= {each.pilot for each in decisions.releases}
+        leaving = {*decisions.drains, *decisions.releases}
         for pilot in view.pilots:
-            reservation = kept.get(NodeName(pilot.node))
-            if pilot.state is PilotState.HELD and reservation and reservation.is_maintenance:
+            reservation = kept.get(pilot.node)
+            if pilot.phase is Phase.granted and reservation and reservation.is_maintenance:
                 is_soon = reservation.start_s - view.now_s <= LIMITS.drain_lead_s(pilot)
                 assert (
                     pilot.name in leaving or not is_soon or pilot.ends_at_s <= (reservation.start_s)

@@ -2,10 +2,12 @@
 
 import pytest
 
-from shunter.backends.slurm import Pilot, PilotState, announced_end
+from shunter.backends.slurm import Phase, Pilot, announced_end
+from shunter.events import NodeName
 from tests.unit.backends.slurm.jobs.queue import queued
 
 NOW_S = 10_000.0
+N1 = NodeName("n1")
 LIMIT = "its time limit of 1 h in Slurm"
 HANDLERS = " to programs that handle it"
 
@@ -25,14 +27,14 @@ HANDLERS = " to programs that handle it"
 def test_signal_is_told_with_what_it_means(
     signal: str, started_at_s: float | None, why: str, whom: str
 ) -> None:
-    pilot = Pilot("n1.a", "n1", PilotState.HELD, 0.0, 3600.0, started_at_s)
+    pilot = Pilot("n1.a", N1, 0.0, 3600.0, Phase.connected, started_at_s)
     told = announced_end(signal, 25.0, pilot, NOW_S)
     assert told == f"Slurm has sent it {signal} ({why}), which leaves 25 s{whom}"
 
 
 def test_pilot_submitted_a_moment_ago_is_not_near_its_limit_whenever_it_started() -> None:
     """The last answer of squeue was before its start."""
-    pilot = Pilot("n1.a", "n1", PilotState.ASKED, NOW_S - 10, 3600.0, None)
+    pilot = Pilot("n1.a", N1, NOW_S - 10, 3600.0)
     told = announced_end("SIGUSR1", 25.0, pilot, NOW_S)
     assert told == "Slurm has sent it SIGUSR1 (scancel or preemption), which leaves 25 s"
 

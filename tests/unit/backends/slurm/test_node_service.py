@@ -11,6 +11,7 @@ from shunter.backends.slurm import (
     Reservation,
     Slurm,
     SlurmNode,
+    SlurmServer,
     read_nodes,
     read_partitions,
     read_reservations,
@@ -27,6 +28,10 @@ N1, N2, N9 = NodeName("n1"), NodeName("n2"), NodeName("n9")
 (MAINT,) = read_reservations(recorded("22.05", "reservations.txt"))
 (FIRST, *_) = read_nodes(recorded("22.05", "nodes.txt"))
 BEGINS_S = 1795526563
+
+
+def servers(*names: NodeName) -> list[SlurmServer]:
+    return [SlurmServer(name, (), (), "v100", "", 0) for name in names]
 
 
 class ToldSlurm(Slurm):
@@ -57,7 +62,7 @@ def node(name: str, state: str = "IDLE", *flags: str, reason: str = "") -> Slurm
 async def looked(*told: SlurmNode, nodes: Sequence[NodeName] = (N1,)) -> dict[NodeName, str]:
     slurm = ToldSlurm()
     slurm.told = told
-    service = NodeService(slurm, nodes, least_s=600.0)
+    service = NodeService(slurm, servers(*nodes), least_s=600.0)
     await service.look()
     return dict(service.out_of_service(0.0) or {})
 
@@ -80,7 +85,7 @@ async def test_node_that_does_not_answer_for_a_moment_stays_in_service() -> None
 @pytest.mark.asyncio
 async def test_what_was_known_stays_while_slurm_does_not_answer() -> None:
     slurm = ToldSlurm()
-    service = NodeService(slurm, (N1,), least_s=600.0)
+    service = NodeService(slurm, servers(N1), least_s=600.0)
     with pytest.raises(SlurmUnknownError):
         await service.look()
     assert service.out_of_service(0.0) is None
@@ -96,23 +101,23 @@ async def test_what_was_known_stays_while_slurm_does_not_answer() -> None:
 async def test_node_is_out_of_service_shortly_before_a_reservation_and_back_after() -> None:
     slurm = ToldSlurm()
     slurm.told, slurm.kept = [node("n1")], [dataclasses.replace(MAINT, end_s=2**40)]
-    service = NodeService(slurm, (N1,), least_s=600.0)
+    service = NodeService(slurm, servers(N1), least_s=600.0)
     await service.look()
     assert service.out_of_service(BEGINS_S - 601) == {}
     out = service.out_of_service(BEGINS_S - 599)
     assert out is not None
     assert out[N1].startswith("Slurm keeps node n1 for maintenance from ")
     assert service.out_of_service(2.0**40) == {}
-    named = NodeService(slurm, (N1,), least_s=600.0, options=["--reservation=maint"])
+    named = NodeService(slurm, servers(N1), least_s=600.0, options=["--reservation=maint"])
     await named.look()
-    assert named.reservations == {}
+    assert named.nodes[N1].reservation is None
 
 
 def test_reservation_that_begins_first_counts_and_one_that_is_over_does_not() -> None:
     later = dataclasses.replace(MAINT, name="later", start_s=BEGINS_S + 9, nodes=("n1",))
     found = reservations_by_node([later, MAINT], (N1, N2, N9), BEGINS_S)
     assert {node: kept.name for node, kept in found.items()} == {N1: "maint", N2: "maint"}
-    assert reservations_by_node([MAINT], (N1,), float(MAINT.end_s or 0)) == {}
+    assert reservations_by_node([MAINT], (N1,), MAINT.end_s) == {}
     assert reservation_in(["--constraint=a", "--reservation=x"]) == "x"
 
 
@@ -133,7 +138,7 @@ async def test_job_is_asked_for_no_longer_than_partition_and_reservations_allow(
 ) -> None:
     slurm = ToldSlurm()
     slurm.told, slurm.kept = [node("n1")], kept
-    service = NodeService(slurm, (N1,), least_s=600.0, partition=partition)
+    service = NodeService(slurm, servers(N1), least_s=600.0, partition=partition)
     with clock_set(VirtualClock(wall_ns=(BEGINS_S - 3600) * 10**9)):
         await service.look()
-        assert service.longest_s(["n1"]) == longest_s
+        assert service.longest_s([N1]) == longest_s

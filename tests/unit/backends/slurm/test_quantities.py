@@ -4,15 +4,7 @@ import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from hypothesis import given, strategies as st
 
-from shunter.backends.slurm import (
-    expanded,
-    gpu_indices,
-    gpus_in_gres,
-    gpus_in_tres,
-    instant_s,
-    limit_s,
-    whole,
-)
+from shunter.backends.slurm import expanded, gpu_indices, gpus_in_gres, instant_s, limit_s, whole
 from shunter.errors import SlurmUnknownError
 
 
@@ -73,21 +65,6 @@ def test_gpus_in_gres(text: str, gpus: dict[str, int]) -> None:
 
 def test_devices_in_use() -> None:
     assert gpu_indices("gpu:v100:3(IDX:0-1,3),gpu:k80:0(IDX:N/A)") == {"v100": (0, 1, 3), "k80": ()}
-
-
-@pytest.mark.parametrize(
-    ("text", "gpus"),
-    [
-        ("cpu=4,mem=400M,node=1,gres/gpu=2", {"gpu": 2}),
-        ("cpu=4,gres/gpu=4,gres/gpu:a=3", {"a": 3, "gpu": 1}),
-        ("gres/gpu:h100=8", {"h100": 8}),
-        ("cpu=4,gres/gpumem=8G", {}),
-        ("1=8,2=64000,4=1,1001=2", None),
-        ("1=8,2=64000,4=1", {}),
-    ],
-)
-def test_gpus_in_tres(text: str, gpus: dict[str, int] | None) -> None:
-    assert gpus_in_tres(text) == gpus
 
 
 @pytest.mark.parametrize(

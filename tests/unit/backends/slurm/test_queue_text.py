@@ -7,37 +7,29 @@ from shunter.errors import SlurmUnknownError
 from tests.unit.backends.slurm.recorded import WORD, recorded
 
 
+def answer(version: str) -> str:
+    """Return a recorded answer of squeue, without the fields that are not asked for any more."""
+    asked = {field.partition(":")[0] for field in queue_format(WORD).split(",")}
+    *cells, rest = recorded(version, "queue.txt").split(WORD)
+    kept = [cell for cell in cells if cell.rpartition("=")[2] in asked]
+    return WORD.join([*kept, rest])
+
+
 def jobs(version: str = "22.05") -> dict[int, QueuedJob]:
-    return {job.id: job for job in queued_jobs(recorded(version, "queue.txt"), WORD)}
+    return {job.id: job for job in queued_jobs(answer(version), WORD)}
 
 
-def test_running_job_is_told_with_its_nodes_and_gpus() -> None:
+def test_job_is_told_with_its_nodes_and_instants() -> None:
     job = jobs()[4]
-    assert (job.name, job.state, job.user, job.partition) == ("gang", "COMPLETED", "root", "main")
-    assert (job.nodes, job.nodes_count) == (("n1", "n2"), 2)
-    assert (job.gpus, job.gpus_by_type) == (4, {"v100": 4})
+    assert (job.name, job.state, job.user) == ("gang", "COMPLETED", "root")
+    assert job.nodes == ("n1", "n2")
     assert (job.submit_s, job.start_s, job.end_s) == (1795522662, 1795522665, 1795522667)
     assert job.time_limit_s == 300
     assert job.has_ended
 
 
-@pytest.mark.parametrize(
-    ("number", "gpus"),
-    [
-        pytest.param(2, {}, id="none"),
-        pytest.param(6, {"gpu": 1}, id="for the job"),
-        pytest.param(35, {"gpu": 2}, id="for each task"),
-        pytest.param(15, {"gpu": 4}, id="for each node"),
-        pytest.param(13, {"p100": 1}, id="waiting"),
-    ],
-)
-def test_gpus_are_counted_however_they_were_asked_for(number: int, gpus: dict[str, int]) -> None:
-    assert jobs()[number].gpus_by_type == gpus
-
-
 def test_tasks_of_an_array_are_jobs_of_their_own_and_its_rest_is_one() -> None:
-    tasks = [job for job in jobs().values() if job.array_id == 32]
-    assert {job.id: job.array_task for job in tasks} == {32: "2-5%2", 35: "0", 36: "1"}
+    assert {32, 35, 36} <= jobs().keys()
 
 
 def test_job_that_waits_has_no_nodes_and_a_reason() -> None:
@@ -61,11 +53,10 @@ def test_requeued_job_says_how_often() -> None:
 def test_later_version_is_read_with_local_instants_and_states_that_are_new() -> None:
     running, other = jobs("24.11").values()
     assert running.nodes == ("gpu01", "gpu03")
-    assert (running.gpus, running.gpus_by_type) == (4, {"h100": 4})
     assert running.start_s is not None
     assert running.submit_s is not None
     assert running.start_s - running.submit_s == 1
-    assert (other.state, other.gpus, other.time_limit_s) == ("EXPEDITING", None, None)
+    assert (other.state, other.time_limit_s) == ("EXPEDITING", None)
 
 
 def test_no_job_is_an_empty_queue() -> None:
@@ -73,8 +64,8 @@ def test_no_job_is_an_empty_queue() -> None:
 
 
 def test_answer_that_was_cut_off_is_unknown_never_a_shorter_queue() -> None:
-    whole = recorded("22.05", "queue.txt")
-    ends = {place for place in range(len(whole)) if whole[:place].endswith(f"=Comment{WORD}")}
+    whole = answer("22.05")
+    ends = {place for place in range(len(whole)) if whole[:place].endswith(f"=RestartCnt{WORD}")}
     middle = len(whole) // 2
     for length in sorted(set(range(middle, middle + 900)) - ends - {end + 1 for end in ends}):
         with pytest.raises(SlurmUnknownError):

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from shunter.backends.slurm import CommandRunner, Slurm
+from shunter.backends.slurm import Slurm
 from shunter.clock import clock_set
 from shunter.daemon import tell_silence
 from shunter.errors import SlurmUnknownError
@@ -115,7 +115,7 @@ def test_command_is_read_to_its_end_and_has_its_input(
     text = "x" * 300_000
 
     async def answered() -> tuple[int, str, str]:
-        answer = await CommandRunner().run(["sbatch"], stdin=text)
+        answer = await Slurm().run(["sbatch"], stdin=text)
         return answer.status, answer.out, answer.err
 
     assert anyio.run(answered) == (3, text, "said\n")

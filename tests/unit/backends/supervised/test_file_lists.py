@@ -11,10 +11,18 @@ from shunter.backends.live import (
     FileLists,
     ListedEntry,
     TooManyEntriesError,
+    checkpoint_lists,
     listed_entry,
     path_of,
 )
-from shunter.backends.node.host import ENTRIES_MAX, PATH_BYTES_MAX, Kind, listings, pieces
+from shunter.backends.node.host import (
+    ENTRIES_MAX,
+    PATH_BYTES_MAX,
+    Kind,
+    file_trees,
+    listings,
+    pieces,
+)
 from shunter.errors import BackendError
 from shunter.events import NodeName
 
@@ -143,27 +151,37 @@ def test_file_without_its_folder_is_refused() -> None:
         joined(*parts)
 
 
-def test_gang_may_have_as_many_files_as_one_job_and_those_that_are_the_same_once() -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many entries a checkpoint may have here: a hundredth, so that a test makes few."""
+    assert (ENTRIES_MAX, ENTRIES_OF_ALL_MAX) == (100_000, 400_000)
+    few = ENTRIES_MAX // 100
+    monkeypatch.setattr(file_trees, "ENTRIES_MAX", few)
+    monkeypatch.setattr(checkpoint_lists, "ENTRIES_OF_ALL_MAX", 4 * few)
+    return few
+
+
+def test_gang_may_have_as_many_files_as_one_job_and_those_that_are_the_same_once(few: int) -> None:
     """Its hosts get one folder, so what differs between them is held to the bound of one."""
-    lists, half = FileLists(), ENTRIES_MAX // 2 + 1
+    lists, half = FileLists(), few // 2 + 1
     same = [entry(str(number)) for number in range(half)]
     for node in (N0, N1):
         take(lists, node, told(*same))
-    others = [entry(f"other-{number}") for number in range(ENTRIES_MAX - half)]
+    others = [entry(f"other-{number}") for number in range(few - half)]
     take(lists, N2, told(*others))
-    with pytest.raises(TooManyEntriesError, match="more than 100,000 files and folders, each"):
+    with pytest.raises(TooManyEntriesError, match="more than 1,000 files and folders, each"):
         lists.take(next(lines_of([entry("one more")])))
 
 
-def test_servers_of_a_gang_may_not_list_the_same_files_without_end() -> None:
+def test_servers_of_a_gang_may_not_list_the_same_files_without_end(few: int) -> None:
     lists = FileLists()
-    same = list(lines_of(entry(str(number)) for number in range(ENTRIES_MAX)))
-    for number in range(ENTRIES_OF_ALL_MAX // ENTRIES_MAX):
+    same = list(lines_of(entry(str(number)) for number in range(few)))
+    for number in range(4):
         lists.begin(NodeName(f"n{number}"))
         for line in same:
             lists.take(line)
     lists.begin(N0)
-    with pytest.raises(TooManyEntriesError, match="more than 400,000 files and folders"):
+    with pytest.raises(TooManyEntriesError, match="more than 4,000 files and folders"):
         lists.take(same[0])
 
 

@@ -6,28 +6,16 @@ from shunter.backends.slurm import QueuedJob
 
 _JOB = QueuedJob(
     id=1,
-    array_id=1,
-    array_task="",
     name="",
     user="me",
-    account="",
-    partition="main",
-    qos="",
     state="PENDING",
     reason="",
     nodes=(),
-    nodes_count=1,
-    cpus=1,
-    gpus=1,
-    gpus_by_type={},
     submit_s=0,
     start_s=None,
     end_s=None,
     time_limit_s=None,
     restarts=0,
-    exit_code="0",
-    comment="",
-    reservation="",
 )
 
 

@@ -11,10 +11,10 @@ from shunter.backends.node import BEGUN, put, take_claim
 from shunter.backends.slurm import (
     Accounting,
     JobAttempt,
-    PastJob,
     Patience,
     QueueView,
     Slurm,
+    SlurmJob,
     attempt_job_name,
 )
 from shunter.clock import clock_set
@@ -34,12 +34,12 @@ class Recorded(Slurm):
         self.rows: Rows | None = ()
         self.asked: list[tuple[str, ...]] = []
 
-    async def history(self, since_s: int, names: Sequence[str] = ()) -> tuple[PastJob, ...]:
+    async def history(self, since_s: int, names: Sequence[str] = ()) -> tuple[SlurmJob, ...]:
         self.asked.append(tuple(names))
         if self.rows is None:
             raise SlurmUnknownError("Slurm accounting storage is disabled", "")
         return tuple(
-            PastJob(number, attempt_job_name("lab", *key), user, state, "0:0", (), 1, 2, 3)
+            SlurmJob(number, attempt_job_name("lab", *key), user, state)
             for number, (key, user, state) in enumerate(self.rows, 1)
         )
 
@@ -127,7 +127,7 @@ def test_end_that_accounting_knows_is_believed_like_that_of_the_queue(
     """As to processes that may live on, too; without accounting it is as if forgotten."""
     seen: list[QueueView] = []
     attempt = JobAttempt(
-        str(tmp_path), KEY, lambda: seen[-1] if seen else None, Patience(15.0, 900.0)
+        str(tmp_path), KEY, lambda: seen[-1] if seen else QueueView(), Patience(15.0, 900.0)
     )
     assert take_claim(str(tmp_path), BEGUN)
     put(f"{tmp_path}/started", STARTED)

@@ -33,7 +33,7 @@ class Case:
     def __init__(self, folder: Path, virtual: VirtualClock) -> None:
         self.folder = folder
         self._clock = virtual
-        self.view: QueueView | None = None
+        self.view = QueueView()
         self.attempt = JobAttempt(str(folder), KEY, lambda: self.view, Patience(15.0, 900.0))
 
     def sees(self, *states: str, after_s: float = 0.0) -> str:
@@ -318,7 +318,7 @@ def test_what_runs_has_begun_though_its_folder_is_gone(case: Case) -> None:
 
 def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> None:
     """Else what has begun just then would be taken for refused, and be started again."""
-    records = JobRecords(str(tmp_path), lambda: None, Patience(15.0, 900.0))
+    records = JobRecords(str(tmp_path), QueueView, Patience(15.0, 900.0))
     records.claim({"term": 1, "asked_ns": 0})
     folder = tmp_path / "jobs" / "j0" / "1"
     folder.mkdir(parents=True)
@@ -329,7 +329,7 @@ def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> Non
 
 
 def test_fence_is_said_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
-    records = JobRecords(str(tmp_path), lambda: None, Patience(15.0, 900.0))
+    records = JobRecords(str(tmp_path), QueueView, Patience(15.0, 900.0))
     records.claim({"term": 1, "asked_ns": 0})
     folder = tmp_path / "jobs" / "j0" / "1"
     folder.mkdir(parents=True)
