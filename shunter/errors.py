@@ -24,7 +24,8 @@
     │   └── LogVersionError       2  written by a newer Shunter
     └── ReplayDivergenceError     6  the same inputs led to another decision
 
-The number is `exit_code`; only `shunter.cli` makes it the status of a process. Messages say
+The number is `exit_code`; only `shunter.cli` makes it the status of a process. `code` is how the
+HTTP API names the error, and the client makes the same error of it. Messages say
 what, which id, what was expected and what to do; lower case, no full stop. Every class survives
 pickling with its fields, because `compare` runs simulations in other processes.
 """
@@ -36,36 +37,42 @@ class ShunterError(Exception):
     """The root: catch this to catch everything Shunter raises on purpose."""
 
     exit_code: ClassVar[int] = 1
+    code: ClassVar[str] = "failed"
 
 
 class UsageError(ShunterError):
     """The command line asks for something that cannot be done as written."""
 
     exit_code: ClassVar[int] = 2
+    code: ClassVar[str] = "usage"
 
 
 class ConfigError(ShunterError):
     """The operator's configuration is wrong; the message has one line per key."""
 
     exit_code: ClassVar[int] = 2
+    code: ClassVar[str] = "usage"
 
 
 class TraceError(ShunterError):
     """A trace or workload file is wrong; the message names the file and the row."""
 
     exit_code: ClassVar[int] = 2
+    code: ClassVar[str] = "usage"
 
 
 class NotFoundError(ShunterError):
     """The job, log, policy or file that was asked for does not exist."""
 
     exit_code: ClassVar[int] = 3
+    code: ClassVar[str] = "not_found"
 
 
 class UnreachableError(ShunterError):
     """No daemon can be talked to there."""
 
     exit_code: ClassVar[int] = 4
+    code: ClassVar[str] = "unavailable"
 
 
 class UnavailableError(UnreachableError):
@@ -76,14 +83,19 @@ class RefusedError(ShunterError):
     """The daemon knows what is asked, and does not allow it to this caller."""
 
     exit_code: ClassVar[int] = 5
+    code: ClassVar[str] = "refused"
 
 
 class ConflictError(RefusedError):
     """Something else was asked for before under the same key."""
 
+    code: ClassVar[str] = "conflict"
+
 
 class RateLimitedError(RefusedError):
     """Somebody asks more often than he may."""
+
+    code: ClassVar[str] = "rate_limited"
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         """Keep in how many seconds the same may be asked again."""

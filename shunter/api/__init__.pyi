@@ -37,12 +37,6 @@ from .commands import (
     submission_of as submission_of,
 )
 from .event_stream import Stream as Stream
-from .job_history import (
-    ENDED_MOST as ENDED_MOST,
-    JobHistories as JobHistories,
-    JobHistory as JobHistory,
-    history_of as history_of,
-)
 from .job_rows import (
     Present as Present,
     TurnShares as TurnShares,

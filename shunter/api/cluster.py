@@ -18,10 +18,10 @@ from shunter.api.answer_models import (
 )
 from shunter.api.cluster_state import METRICS_MEDIA, nodes_of, server_state, state_document
 from shunter.api.event_stream import event_object
-from shunter.api.job_rows import Dated, with_dates
+from shunter.api.job_rows import with_dates
 from shunter.api.request_models import AtQuery, EventsQuery, StreamQuery
 from shunter.api.routing import JSON_LINES, SSE, V1, Call, NoBody, NoQuery, json_answer, route
-from shunter.ask import fact_in_words, is_part, place_of, seq_of, state_at
+from shunter.ask import Dated, fact_in_words, is_part, place_of, seq_of, state_at
 from shunter.daemon import Planning, ServerMap
 from shunter.errors import NotFoundError, UnreachableError, UsageError
 from shunter.events import (

@@ -9,8 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from shunter import __version__
-from shunter.api.job_rows import Dated, TurnShares, in_order, job_row
-from shunter.ask import job_state, told_apart, wait_to_count
+from shunter.api.job_rows import TurnShares, in_order, job_row
+from shunter.ask import Dated, job_state, told_apart, wait_to_count
 from shunter.core import Health, Job, ProposalBook, Server, State
 from shunter.daemon import Site
 from shunter.events import Allocation, JobId, NodeName, Outcome, QueueName, Share, gpu_numbers

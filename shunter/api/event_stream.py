@@ -17,7 +17,7 @@ import orjson
 from anyio import to_thread
 
 from shunter.api.access import SLOW_S, TimelyResponse
-from shunter.api.job_history import JobHistories
+from shunter.ask import JobHistories
 from shunter.daemon import Site
 from shunter.errors import UnreachableError
 from shunter.events import Event, to_object

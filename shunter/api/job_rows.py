@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shunter.ask import (
+    Dated,
     allocation_in_words,
     down_in_words,
     held_by_others,
@@ -63,9 +64,6 @@ def _takes_turns(job: Job) -> bool:
     """Say whether a job has turns, or waits for one."""
     return job.takes_turns and not stands_still(job)
 
-
-Dated = Callable[[int], str]
-"""Turns an instant of the log into a date."""
 
 BLOCKERS_MOST = 8
 _OF_ALL = (Reason.dependency, Reason.waiting_for_release)

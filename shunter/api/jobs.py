@@ -14,7 +14,6 @@ from shunter.api.answer_models import (
     JobDocument,
     QueueDocument,
 )
-from shunter.api.job_history import JobHistory, date_or_none, history_of
 from shunter.api.job_rows import Evidence, Present, TurnShares, dated_why, job_row, queue_document
 from shunter.api.request_models import (
     AtQuery,
@@ -27,7 +26,15 @@ from shunter.api.request_models import (
 )
 from shunter.api.routing import JOB, V1, Call, NoBody, NoQuery, json_answer, route
 from shunter.api.services import Services
-from shunter.ask import JOB_STATES, allocation_in_words, job_state, place_of
+from shunter.ask import (
+    JOB_STATES,
+    JobHistory,
+    allocation_in_words,
+    date_or_none,
+    history_of,
+    job_state,
+    place_of,
+)
 from shunter.config import DEFAULT_QUEUE
 from shunter.core import Job, State
 from shunter.daemon import Stamped, no_such_job

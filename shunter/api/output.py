@@ -12,12 +12,11 @@ import anyio
 from starlette.responses import Response
 
 from shunter.api.access import TimelyResponse
-from shunter.api.job_history import JobHistory
 from shunter.api.jobs import history_in_log, known
 from shunter.api.request_models import LogsQuery
 from shunter.api.routing import BYTES, JOB, Call, NoBody, route
 from shunter.api.services import Services
-from shunter.ask import instant_us
+from shunter.ask import JobHistory, instant_us
 from shunter.backends.node import offset_at, parsed_times
 from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 from math import ceil
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import orjson
 from pydantic import Field, ValidationError
@@ -13,17 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.api.request_models import Model
-from shunter.errors import (
-    ConfigError,
-    ConflictError,
-    NotFoundError,
-    RateLimitedError,
-    RefusedError,
-    ShunterError,
-    TraceError,
-    UnreachableError,
-    UsageError,
-)
+from shunter.errors import RateLimitedError, ShunterError, UsageError
 
 Code = Literal[
     "usage",
@@ -57,16 +47,6 @@ STATUSES: dict[Code, tuple[int, int]] = {
 
 assert set(STATUSES) == set(get_args(Code))
 
-_KINDS: tuple[tuple[type[ShunterError], Code], ...] = (
-    (UsageError, "usage"),
-    (ConfigError, "usage"),
-    (TraceError, "usage"),
-    (NotFoundError, "not_found"),
-    (ConflictError, "conflict"),
-    (RateLimitedError, "rate_limited"),
-    (RefusedError, "refused"),
-    (UnreachableError, "unavailable"),
-)
 _BY_STATUS: dict[int, Code] = {status: code for code, (status, _) in STATUSES.items()}
 
 
@@ -126,8 +106,8 @@ async def our_problem(request: Request, error: Exception) -> Response:
 
 def _told(error: Exception) -> tuple[Code, str, tuple[str, ...]]:
     """Return the code of an error, its message, and the lines of its faults."""
-    failed: Code = "failed"
-    code = next((code for kind, code in _KINDS if isinstance(error, kind)), failed)
+    assert isinstance(error, ShunterError), "it is registered for those only"
+    code = cast("Code", error.code)
     lines = tuple(str(error).splitlines())
     return code, lines[0] if lines else code, lines[1:]
 

@@ -1,9 +1,8 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
 from .attempts import (
-    Attempt as Attempt,
-    AttemptTurns as AttemptTurns,
     Observed as Observed,
+    ObservedAttempt as ObservedAttempt,
     ObservedJob as ObservedJob,
     Pace as Pace,
     checkpoint_interval_us as checkpoint_interval_us,
@@ -34,6 +33,15 @@ from .diff import (
     diff_logs as diff_logs,
 )
 from .divergence import Divergence as Divergence
+from .job_history import (
+    ENDED_MOST as ENDED_MOST,
+    AttemptTurns as AttemptTurns,
+    Dated as Dated,
+    JobHistories as JobHistories,
+    JobHistory as JobHistory,
+    date_or_none as date_or_none,
+    history_of as history_of,
+)
 from .log_reading import (
     end_of_decision as end_of_decision,
     first_start as first_start,
@@ -53,6 +61,7 @@ from .playback import (
     play as play,
     speed_of as speed_of,
 )
+from .reason_words import REASONS as REASONS
 from .recorded_terms import (
     Rebuild as Rebuild,
     Term as Term,

@@ -4,22 +4,23 @@
 
 The end of the first mini-batch is an event (`TrainingStarted`) where the job reports it. In older
 logs the number of steps and their mean duration say when it was (costs.py). Where a job reports no
-steps, work begins with `AttemptStarted`. Read `observe_log` first; `AttemptTurns` follows the turns
-of one attempt alone.
+steps, work begins with `AttemptStarted`. Histories are those of job_history.py, with what the fold
+knows besides. Read `observe_log` first.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_log
-from shunter.core import LAUNCHING, NO_RESULT, SUSPENDING, Gpu, Job, State, gpus_of
+from shunter.ask.job_history import Attempt, JobHistory, happened_us
+from shunter.ask.log_reading import Advance, Follower, LogFold
+from shunter.core import LAUNCHING, NO_RESULT, FoldResult, Gpu, Job, State, gpus_of
 from shunter.core.speeds import contract_speed
 from shunter.events import (
-    JOB_ENDS,
     Allocation,
     AllocationChanged,
+    AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
@@ -32,18 +33,16 @@ from shunter.events import (
     JobFailed,
     JobFinished,
     JobId,
+    JobReshaped,
     JobSpec,
     JobStopped,
     JobSubmitted,
     JobSuspended,
     LaunchFailed,
-    MemoryPastJobs,
-    NodeName,
     Outcome,
     ProfileSampled,
     SchedulerStarted,
     Share,
-    Sharing,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
@@ -52,7 +51,6 @@ from shunter.events import (
     end_us_of,
 )
 from shunter.events.log import LogReader
-from shunter.gc_control import collector_off
 
 # Speeds by contract, for live logs, which record none. An attempt that ran t seconds at speed s did
 # t x s of work. A simulated world takes s from `contract_speed` as well, so it takes t again.
@@ -179,141 +177,39 @@ class Switches:
             self._left_us |= dict.fromkeys(gpus_of(share), at_us)
 
 
-# Turns count from when they really began to when they really ended, even if that was seen later. A
-# gang's turn counts while the turns on all of its servers are on; how far they are apart is its
-# *skew*.
-
-_OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
-
-
-@dataclass(slots=True)
-class AttemptTurns:
-    """The turns so far of an attempt; times in microseconds.
-
-    `changed_us` is when the last one began or ended (None: there was none), or its work began.
-    `gpus` are those of the turn that it has, 0: it has none. `past_us` and `past_gpu_us` are of
-    turns that are over. `gang` is how many GPUs a turn is on, where servers tell of parts (0: they
-    do not), `parts` since when which of them are on, with their GPUs; `skews_us` how far apart they
-    began. `places` is where its last turn was, by server.
-    """
-
-    count: int = 0
-    changed_us: int | None = None
-    gpus: int = 0
-    past_us: int = 0
-    past_gpu_us: int = 0
-    gang: int = 0
-    parts: dict[NodeName, tuple[int, int]] = field(default_factory=dict)
-    skews_us: list[int] = field(default_factory=list)
-    places: dict[NodeName, Share] = field(default_factory=dict)
-
-    @property
-    def is_on(self) -> bool:
-        """Whether it has its turn."""
-        return bool(self.gpus)
-
-    def on_us(self, now_us: int) -> int:
-        """Return for how long it had its turn, up to an instant."""
-        return self.past_us + self._present_us(now_us)
-
-    def service_gpu_us(self, now_us: int) -> int:
-        """Return its service up to an instant, in GPU-microseconds."""
-        return self.past_gpu_us + self.gpus * self._present_us(now_us)
-
-    def take(self, event: Event) -> None:
-        """Go through the next event about its job while it is under way."""
-        if isinstance(event, TurnStarted):
-            self.parts |= {share.node: (happened_us(event), share.gpus) for share in event.shares}
-            self.places |= {share.node: share for share in event.shares}
-            gpus = sum([gpus for _, gpus in self.parts.values()])
-            if gpus >= self.gang:
-                self._begin(gpus)
-        elif isinstance(event, TurnEnded):
-            for node in event.nodes or tuple(self.parts):
-                self.parts.pop(node, None)
-            if self.gpus or not self.gang:
-                self._change(happened_us(event))
-                at_us = self.changed_us or 0
-                self.parts = {node: (at_us, gpus) for node, (_, gpus) in self.parts.items()}
-        elif isinstance(event, AttemptStarted):
-            self._change(event.at_us if event.started_us is None else event.started_us)
-        elif isinstance(event, _OVER):
-            self.parts.clear()
-            if self.gpus:
-                self._change(happened_us(event))
-
-    def _begin(self, gpus: int) -> None:
-        """Begin a turn, that of a gang when the last of its parts did."""
-        began = [began_us for began_us, _ in self.parts.values()]
-        self._change(max(began))
-        self.count += 1
-        self.gpus = gpus
-        if len(began) > 1:
-            self.skews_us.append(max(began) - min(began))
-
-    def _change(self, at_us: int) -> None:
-        """End the turn that it has, if any; nothing changes before what changed last."""
-        at_us = at_us if self.changed_us is None else max(at_us, self.changed_us)
-        present_us = self._present_us(at_us)
-        self.past_us += present_us
-        self.past_gpu_us += self.gpus * present_us
-        self.gpus, self.changed_us = 0, at_us
-
-    def _present_us(self, now_us: int) -> int:
-        """Return how long the turn lasts that it has."""
-        return max(0, now_us - self.changed_us) if self.gpus and self.changed_us is not None else 0
-
-
-def happened_us(event: Event) -> int:
-    """Return when a turn changed or processes went, though that was seen later."""
-    noted_us = noted_us_of(event)
-    return event.at_us if noted_us is None else noted_us
-
-
+_NO_TYPE = GpuType("")
 Save = tuple[int, int | None]
 """When a checkpoint was complete, and at which step."""
 
 
 @dataclass(slots=True)
-class Attempt:
-    """One attempt that was seen to start.
-
-    Instants are microseconds; None: it did not come to that.
+class ObservedAttempt(Attempt):
+    """An attempt that was seen to start, with what the fold knows of it besides.
 
     It was ordered at `ordered_us`, and launched then, or when who starts jobs instead of the
-    scheduler (Slurm) came to it. `first_step` are the steps that its checkpoint held when it began.
-    It told its first mini-batch at `trained_us`. It was `told_us` to leave, had seen that at
-    `acknowledged_us`, and was over at `left_us`. `lost_us` is the time at work
-    that the log says was lost, `stopped_us` the time for which its processes stood still, by an
-    order or because others had the turn: `stopped_at_first_us` of it before its first mini-batch.
-    `paces` are its speeds by the contract of its job, in a live log; none: there is no contract.
+    scheduler (Slurm) came to it; `seen_us` is when its processes were seen, at the earliest at its
+    launch. `shares` are what it had then, on GPUs of one type. `first_step` are the steps that its
+    checkpoint held when it began. It told its first mini-batch at `trained_us`. `stopped_us` is the
+    time for which its processes stood still, by an order or because others had the turn:
+    `stopped_at_first_us` of it before its first mini-batch. `paces` are its speeds by the contract
+    of its job, in a live log; none: there is no contract.
     """
 
-    number: int
-    shares: tuple[Share, ...]
-    gpu_type: GpuType
-    ordered_us: int
-    launched_us: int
-    started_us: int
-    first_step: int
-    is_elsewhere: bool
+    shares: tuple[Share, ...] = ()
+    gpu_type: GpuType = _NO_TYPE
+    ordered_us: int = 0
+    launched_us: int = 0
+    seen_us: int = 0
+    first_step: int = 0
+    is_elsewhere: bool = False
     trained_us: int | None = None
-    told_us: int | None = None
-    acknowledged_us: int | None = None
-    left_us: int | None = None
-    released_us: int | None = None
-    lost_us: int = 0
     stopped_us: int = 0
     stopped_since_us: int | None = None
     stopped_at_first_us: int = 0
-    takes_turns: bool = False
     can_move: bool = False
     saves: list[Save] = field(default_factory=list)
     batches_s: list[float] = field(default_factory=list)
     paces: list[Pace] = field(default_factory=list)
-    was_forced: bool = False
-    is_lost: bool = False
-    is_last: bool = False
 
     @property
     def gpus(self) -> int:
@@ -323,7 +219,12 @@ class Attempt:
     @property
     def at_work_us(self) -> int:
         """When it was seen to start, or had ended if its start was seen only after that."""
-        return self.started_us if self.left_us is None else min(self.started_us, self.left_us)
+        return self.seen_us if self.ended_us is None else min(self.seen_us, self.ended_us)
+
+    @property
+    def told_us(self) -> int | None:
+        """When it was told to leave, if that was after its start."""
+        return None if self.is_asked_early else self.asked_us
 
     @property
     def saved_on_leaving(self) -> Save | None:
@@ -335,33 +236,38 @@ class Attempt:
     @property
     def worked_until_us(self) -> int | None:
         """When it stopped working, None if that was not seen."""
-        if self.acknowledged_us is not None and self.saved_on_leaving is not None:
-            until_us: int | None = self.acknowledged_us
+        if self.acknowledged_us and self.saved_on_leaving is not None:
+            until_us: int | None = self.acknowledged_us[0]
         else:
-            until_us = self.left_us
+            until_us = self.ended_us
         since_us = self.stopped_since_us
         return until_us if until_us is None or since_us is None else min(until_us, since_us)
 
 
 @dataclass(slots=True)
-class ObservedJob:
-    """One job with its attempts.
+class ObservedJob(JobHistory):
+    """One job with its attempts that were `seen` to start.
 
-    `declared_us` is the run time that a trace declared, `counted_us` the work that the state
-    counted. It `tells_steps` if a sample or a checkpoint of it named one, and `has_run` if it held
-    GPUs and, live, was seen to start there. `outcome` is None while it has not ended.
+    `counted_us` is the work that the state counted. It `tells_steps` if a sample or a checkpoint of
+    it named one, and `has_run` if it held GPUs and, live, was seen to start there.
     """
 
-    job_id: JobId
-    ordinal: int
-    submit_us: int
-    spec: JobSpec
-    declared_us: int | None
-    attempts: list[Attempt] = field(default_factory=list)
-    outcome: Outcome | None = None
+    attempt_type: ClassVar[type[Attempt]] = ObservedAttempt
+    ordinal: int = 0
+    seen: list[ObservedAttempt] = field(default_factory=list)
     counted_us: int = 0
     has_run: bool = False
     tells_steps: bool = False
+
+    @property
+    def job_id(self) -> JobId:
+        """Its id."""
+        return self.submitted.job_id
+
+    @property
+    def spec(self) -> JobSpec:
+        """What it asked for."""
+        return self.submitted.spec
 
     @property
     def saves_on_leaving(self) -> bool:
@@ -386,17 +292,17 @@ class Observed:
     switches_us: Sequence[int] = ()
 
 
-def known_step(job: ObservedJob, attempt: Attempt) -> tuple[int, int] | None:
+def known_step(job: ObservedJob, attempt: ObservedAttempt) -> tuple[int, int] | None:
     """Return the last instant at which the step of an attempt is known, and the step."""
-    is_done = attempt.is_last and job.outcome is Outcome.finished
-    if is_done and job.spec.total_steps is not None and attempt.left_us is not None:
-        return attempt.left_us, job.spec.total_steps
+    is_done = attempt.has_exited and job.outcome is Outcome.finished
+    if is_done and job.spec.total_steps is not None and attempt.ended_us is not None:
+        return attempt.ended_us, job.spec.total_steps
     saves = [(at_us, step) for at_us, step in attempt.saves if step is not None]
     if not saves:
         return None
     at_us, step = saves[-1]
-    if attempt.saved_on_leaving is not None and attempt.acknowledged_us is not None:
-        at_us = min(at_us, attempt.acknowledged_us)
+    if attempt.saved_on_leaving is not None and attempt.acknowledged_us:
+        at_us = min(at_us, attempt.acknowledged_us[0])
     return at_us, step
 
 
@@ -405,7 +311,7 @@ def checkpoint_interval_us(job: ObservedJob) -> int | None:
     if job.spec.checkpoint_interval_us is not None:
         return job.spec.checkpoint_interval_us
     gaps_us: list[int] = []
-    for attempt in job.attempts:
+    for attempt in job.seen:
         told_us = attempt.told_us
         saves_us = [at_us for at_us, _ in attempt.saves if told_us is None or at_us < told_us]
         gaps_us += [after - before for before, after in pairwise(saves_us)]
@@ -415,22 +321,17 @@ def checkpoint_interval_us(job: ObservedJob) -> int | None:
 async def observe_log(reader: LogReader, advance: Advance | None = None) -> Observed:
     """Return what a log says of its jobs and their attempts."""
     head = await reader.head()
-    gathering = _Gathering(Observed(str(reader.url), head.chain.hex()))
-    with collector_off():
-        async for frame in reader.frames(0, head.seq):
-            for event in frame.events():
-                gathering.take(event)
-            if advance is not None:
-                advance(gathering.state.seq, head.seq)
+    fold = LogFold(reader)
+    gathering = _Gathering(Observed(str(reader.url), head.chain.hex()), fold.state)
+    await fold.forward(head.seq, (gathering,), advance)
     return gathering.ended()
 
 
-class _Gathering:
-    """Folds a log, and notes of each attempt what is told of it."""
+class _Gathering(Follower):
+    """Follows a log, and notes of each attempt what is told of it."""
 
-    def __init__(self, observed: Observed) -> None:
-        self.state = State()
-        self._rules = rules_of_log(MemoryPastJobs())
+    def __init__(self, observed: Observed, state: State) -> None:
+        self.state = state
         self._result = NO_RESULT
         self._observed = observed
         self._jobs: dict[JobId, ObservedJob] = {}
@@ -438,12 +339,14 @@ class _Gathering:
         self._switches = Switches()
         self._paces = Paces()
 
-    def take(self, event: Event) -> None:
-        """Fold an event, and note what it says."""
-        self._ordered_us = None
-        if isinstance(event, AttemptStarted) and event.waited:  # the state forgets when it was
-            self._ordered_us = self.state.jobs[event.job_id].since_us
-        self._result = fold_events(self.state, (event,), self._rules)
+    def before(self, event: Event, state: State) -> None:
+        """Note when a launch was ordered: the state forgets that."""
+        if type(event) is AttemptStarted:
+            self._ordered_us = state.jobs[event.job_id].since_us if event.waited else None
+
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
+        """Note what an event says that has just been folded."""
+        self._result = result
         note = _NOTED.get(type(event))
         if note is not None:
             note(self, event)
@@ -463,85 +366,62 @@ class _Gathering:
 
     def submitted(self, event: JobSubmitted) -> None:
         ordinal = self.state.jobs[event.job_id].ordinal
-        self._jobs[event.job_id] = ObservedJob(
-            event.job_id, ordinal, event.at_us, event.spec, event.duration_us
-        )
+        self._jobs[event.job_id] = ObservedJob(event, ordinal=ordinal)
 
     def started(self, event: AttemptStarted) -> None:
         known, job = self._jobs[event.job_id], self.state.jobs[event.job_id]
-        if not job.held.shares or job.since_us is None:
+        known.take(event)
+        attempt, shares = known.attempts[-1], job.held.shares
+        if not shares or job.since_us is None or attempt.number != event.attempt:
             return
-        shares = job.held.shares
-        server = self.state.cluster.servers[shares[0].node]
-        began_us = event.at_us if event.started_us is None else event.started_us
-        last = known.attempts[-1] if known.attempts else None
-        steps = [step for attempt in known.attempts for _, step in attempt.saves]
-        known.attempts.append(
-            Attempt(
-                event.attempt,
-                shares,
-                server.configuration.gpu_type,
-                job.since_us if self._ordered_us is None else self._ordered_us,
-                job.since_us,
-                max(job.since_us, began_us),
-                (steps[-1] if steps else 0) or 0,
-                is_elsewhere=last is not None and last.shares != shares,
-                takes_turns=job.held.sharing is Sharing.sliced,
-            )
-        )
+        assert isinstance(attempt, ObservedAttempt), "an observed job has no others"
+        steps = [step for each in known.seen for _, step in each.saves]
+        attempt.shares = shares
+        attempt.gpu_type = self.state.cluster.servers[shares[0].node].configuration.gpu_type
+        attempt.ordered_us = job.since_us if self._ordered_us is None else self._ordered_us
+        attempt.launched_us = job.since_us
+        attempt.seen_us = max(job.since_us, attempt.started_us or 0)
+        attempt.first_step = (steps[-1] if steps else 0) or 0
+        attempt.is_elsewhere = bool(known.seen) and known.seen[-1].shares != shares
         if not self._observed.is_simulated:  # there the log tells speeds
-            known.attempts[-1].paces = self._paces.began(job, self.state, event.at_us)
-        if known.attempts[-1].takes_turns:
-            known.attempts[-1].stopped_since_us = known.attempts[-1].started_us
+            attempt.paces = self._paces.began(job, self.state, event.at_us)
+        if attempt.turns is not None:
+            attempt.stopped_since_us = attempt.seen_us
+        known.seen.append(attempt)
 
-    def changed(self, event: AllocationChanged) -> None:
-        attempt = self._open(event.job_id, None)
-        leaves = self.state.jobs[event.job_id].phase is SUSPENDING
-        if attempt is not None and leaves and attempt.told_us is None:
-            attempt.told_us = event.at_us
+    def changed(self, event: AllocationChanged | AllocationLearned | JobReshaped) -> None:
+        self._jobs[event.job_id].take(event)
 
     def told(self, event: Any) -> None:
         """Note what an event says of an attempt that was seen to start."""
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is None:
+        job = self._jobs[event.job_id]
+        job.take(event)
+        attempt = job.seen[-1] if job.seen else None
+        if attempt is None or attempt.number != event.attempt:
             return
         if isinstance(event, TurnStarted) and not self.state.jobs[event.job_id].gpus:
             return  # the gang has it on some of its servers only
         if isinstance(event, TurnStarted) and attempt.stopped_since_us is not None:
             since_us = attempt.stopped_since_us
             self._switches.began(event.job_id, event.shares[0], happened_us(event), since_us)
-        _attempts_note(self._jobs[event.job_id], attempt, event)
-        over_us = attempt.left_us if attempt.left_us is not None else attempt.stopped_since_us
+        _note_work(job, attempt, event)
+        over_us = attempt.ended_us if attempt.ended_us is not None else attempt.stopped_since_us
         if over_us is not None:
             self._switches.ended(event.job_id, over_us)
 
     def job_ended(self, event: JobFinished | JobFailed | JobCancelled) -> None:
         known, job = self._jobs[event.job_id], self._result.departed
         assert job is not None, "an end without a job"
-        known.outcome, known.counted_us = job.outcome, _worked_us(job, event)
-        was_seen = bool(known.attempts) or self._observed.is_simulated
+        known.take(event)
+        known.counted_us = max(0, job.work_us - (event.at_us - end_us_of(event)))
+        was_seen = bool(known.seen) or self._observed.is_simulated
         known.has_run = job.first_start_us is not None and was_seen
-        if known.attempts and known.attempts[-1].is_last:
-            known.attempts[-1].left_us = end_us_of(event)
-
-    def _open(self, job_id: JobId, number: int | None) -> Attempt | None:
-        """Return the present attempt of a job, if it was seen to start."""
-        known = self._jobs.get(job_id)
-        if known is None or not known.attempts:
-            return None
-        last = known.attempts[-1]
-        if number is None:
-            job = self.state.jobs.get(job_id)
-            number = -1 if job is None else job.attempt
-        return last if last.number == number else None
+        if known.seen and known.seen[-1].has_exited:
+            known.seen[-1].ended_us = end_us_of(event)
 
 
-def _worked_us(job: Job, event: JobFinished | JobFailed | JobCancelled) -> int:
-    """Return the work of a job by the count of the state, up to when it really ended."""
-    return max(0, job.work_us - (event.at_us - end_us_of(event)))
-
-
-def _attempts_note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
+def _note_work(job: ObservedJob, attempt: ObservedAttempt, event: Event) -> None:
+    """Note what an attempt worked and saved, and when it stood still."""
     at_us = event.at_us
     if isinstance(event, TrainingStarted):
         attempt.trained_us, job.tells_steps = at_us, True
@@ -549,14 +429,9 @@ def _attempts_note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
     elif isinstance(event, TurnStarted):
         attempt.can_move |= event.can_move
         _go_on(attempt, happened_us(event))
-    elif isinstance(event, TurnEnded):
-        if attempt.stopped_since_us is None:  # of a gang the first server that ends it counts
+    elif isinstance(event, TurnEnded | JobStopped):
+        if attempt.stopped_since_us is None:  # of a gang the first server that ends a turn counts
             attempt.stopped_since_us = happened_us(event)
-    elif isinstance(event, SuspendAcknowledged):
-        if attempt.acknowledged_us is None:
-            attempt.acknowledged_us = at_us
-    elif isinstance(event, SuspendEscalated):
-        attempt.was_forced = True
     elif isinstance(event, CheckpointSaved):
         attempt.saves.append((at_us, event.step))
         job.tells_steps |= event.step is not None
@@ -564,25 +439,11 @@ def _attempts_note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
         job.tells_steps |= event.step is not None
         if event.step is not None and event.batch_s:
             attempt.batches_s.append(event.batch_s)
-    elif isinstance(event, JobStopped):
-        if attempt.stopped_since_us is None:
-            attempt.stopped_since_us = at_us
-    elif isinstance(event, JobContinued):
-        if not attempt.takes_turns:  # else it waits for its turn
-            _go_on(attempt, at_us)
-    elif isinstance(event, JobSuspended):
-        attempt.left_us, attempt.lost_us = at_us, event.lost_us
-    elif isinstance(event, AttemptLost):
-        attempt.left_us = attempt.released_us = at_us
-        attempt.lost_us, attempt.is_lost = event.lost_us, True
-    elif isinstance(event, AttemptEnded):
-        attempt.left_us = happened_us(event)
-        attempt.is_last = True
-    elif isinstance(event, GpusReleased):
-        attempt.released_us = at_us
+    elif isinstance(event, JobContinued) and attempt.turns is None:  # else it waits for its turn
+        _go_on(attempt, at_us)
 
 
-def _go_on(attempt: Attempt, at_us: int) -> None:
+def _go_on(attempt: ObservedAttempt, at_us: int) -> None:
     if attempt.stopped_since_us is not None:
         attempt.stopped_us += max(0, at_us - attempt.stopped_since_us)
         attempt.stopped_since_us = None
@@ -591,14 +452,16 @@ def _go_on(attempt: Attempt, at_us: int) -> None:
 _OF_ATTEMPTS = (
     *(TrainingStarted, SuspendAcknowledged, SuspendEscalated, CheckpointSaved, ProfileSampled),
     *(JobStopped, JobContinued, JobSuspended, AttemptLost, AttemptEnded, GpusReleased),
-    *(TurnStarted, TurnEnded),
+    *(LaunchFailed, TurnStarted, TurnEnded),
 )
-_SPEED_CHANGES = frozenset((*_OF_ATTEMPTS, AttemptStarted)) - {ProfileSampled, CheckpointSaved}
+_SPEED_CHANGES = frozenset((*_OF_ATTEMPTS, AttemptStarted)) - {
+    *(ProfileSampled, CheckpointSaved, LaunchFailed)
+}
 _NOTED: dict[type[Event], Callable[[_Gathering, Any], None]] = {
     SchedulerStarted: _Gathering.began,
     JobSubmitted: _Gathering.submitted,
     AttemptStarted: _Gathering.started,
-    AllocationChanged: _Gathering.changed,
+    **dict.fromkeys((AllocationChanged, AllocationLearned, JobReshaped), _Gathering.changed),
     **dict.fromkeys(_OF_ATTEMPTS, _Gathering.told),
     JobFinished: _Gathering.job_ended,
     JobFailed: _Gathering.job_ended,

@@ -16,8 +16,8 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from shunter.ask.attempts import (
-    Attempt,
     Observed,
+    ObservedAttempt,
     ObservedJob,
     checkpoint_interval_us,
     known_step,
@@ -86,7 +86,7 @@ class Fitted:
     wait_us: int = 0
     notice_us: int = 0
 
-    def start_up_us(self, attempt: Attempt) -> int:
+    def start_up_us(self, attempt: ObservedAttempt) -> int:
         """Return how long the start-up of an attempt takes by what was measured."""
         return self._start_up_us(launch_of(attempt))
 
@@ -158,16 +158,14 @@ def fit_costs(observed: Observed) -> Fitted:
     prepares_us, batch_us = _solved(pieces, _sampled(observed.jobs))
     starts_us: dict[Launch, list[float]] = defaultdict(list)
     for job in observed.jobs:
-        for attempt in job.attempts:
+        for attempt in job.seen:
             spent_us: float = attempt.at_work_us - attempt.launched_us
             if attempt.trained_us is not None:
                 spent_us = max(spent_us, told_start_up_us(job, attempt, batch_us))
             elif job.tells_steps:
                 spent_us += prepares_us.get(launch_of(attempt), 0)
             starts_us[launch_of(attempt)].append(spent_us)
-    waits_us = [
-        each.launched_us - each.ordered_us for job in observed.jobs for each in job.attempts
-    ]
+    waits_us = [each.launched_us - each.ordered_us for job in observed.jobs for each in job.seen]
     leaves_us = [us for job in observed.jobs for us, _ in _suspensions_us(job)]
     notices_us = [us for job in observed.jobs for _, us in _suspensions_us(job)]
     return Fitted(
@@ -185,7 +183,7 @@ def fit_costs(observed: Observed) -> Fitted:
 
 
 def told_start_up_us(
-    job: ObservedJob, attempt: Attempt, batch_us: Mapping[FittedKind, float]
+    job: ObservedJob, attempt: ObservedAttempt, batch_us: Mapping[FittedKind, float]
 ) -> float:
     """Return how long an attempt took before the first mini-batch that it told."""
     assert attempt.trained_us is not None, "it told it"
@@ -194,14 +192,14 @@ def told_start_up_us(
     return attempt.trained_us - attempt.stopped_at_first_us - batch - attempt.launched_us
 
 
-def launch_of(attempt: Attempt) -> Launch:
+def launch_of(attempt: ObservedAttempt) -> Launch:
     """Return which launch an attempt began with."""
     if attempt.number == 1:
         return Launch.start
     return Launch.migrate if attempt.is_elsewhere else Launch.resume
 
 
-def kind_of(job: ObservedJob, attempt: Attempt) -> FittedKind:
+def kind_of(job: ObservedJob, attempt: ObservedAttempt) -> FittedKind:
     """Return which kind a job is, where and with the gang an attempt had."""
     spec, gpus = job.spec, attempt.gpus
     if not spec.model:
@@ -213,8 +211,8 @@ def kind_of(job: ObservedJob, attempt: Attempt) -> FittedKind:
 def _pieces(job: ObservedJob) -> Iterator[_Piece]:
     if not job.tells_steps:
         return
-    for attempt in job.attempts:
-        launch, since_us, before = launch_of(attempt), attempt.started_us, attempt.first_step
+    for attempt in job.seen:
+        launch, since_us, before = launch_of(attempt), attempt.seen_us, attempt.first_step
         kind = kind_of(job, attempt)
         prepares: Launch | None = launch
         if attempt.trained_us is not None:
@@ -226,7 +224,7 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
         if found is None or attempt.stopped_since_us is not None:
             continue
         at_us, step = found
-        if attempt.stopped_us and not (attempt.takes_turns and at_us == attempt.left_us):
+        if attempt.stopped_us and not (attempt.turns is not None and at_us == attempt.ended_us):
             continue  # nobody knows how much of that was before the step
         stood_us = attempt.stopped_us - (0 if prepares else attempt.stopped_at_first_us)
         took_us = at_us - since_us - stood_us
@@ -311,10 +309,10 @@ def _sampled(jobs: Iterable[ObservedJob]) -> dict[FittedKind, list[float]]:
     """Return the sampled mini-batches by kind, in microseconds."""
     found: dict[FittedKind, list[float]] = defaultdict(list)
     for job in jobs:
-        for attempt in job.attempts:
+        for attempt in job.seen:
             if attempt.batches_s:
-                left_us = attempt.left_us or attempt.started_us
-                full_us = 1e6 * mean_speed(attempt.paces, attempt.started_us, left_us)
+                left_us = attempt.ended_us or attempt.seen_us
+                full_us = 1e6 * mean_speed(attempt.paces, attempt.seen_us, left_us)
                 found[kind_of(job, attempt)] += [full_us * each for each in attempt.batches_s]
     return found
 
@@ -323,14 +321,13 @@ def _suspensions_us(job: ObservedJob) -> Iterator[tuple[int, int]]:
     """Yield how long a job took each time to leave, and before, to see that."""
     if not job.saves_on_leaving:
         return
-    for attempt in job.attempts:
+    for attempt in job.seen:
         told_us, released_us = attempt.told_us, attempt.released_us
-        if told_us is None or released_us is None or attempt.was_forced or attempt.is_lost:
+        if told_us is None or released_us is None or attempt.suspended_us is None:
             continue
-        if attempt.is_last or attempt.lost_us:
+        if attempt.escalated or attempt.is_lost or attempt.has_exited or attempt.lost_us:
             continue
-        seen_us = told_us if attempt.acknowledged_us is None else attempt.acknowledged_us
-        seen_us = max(told_us, seen_us)
+        seen_us = max((told_us, *attempt.acknowledged_us[:1]))
         is_at_work = attempt.trained_us is None or attempt.trained_us <= told_us
         yield released_us - seen_us, seen_us - told_us if is_at_work else 0
 
@@ -346,13 +343,13 @@ def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:
     than a start-up takes did the least work there is.
     """
     if observed.is_simulated:
-        is_whole = job.declared_us is not None and job.outcome is not Outcome.timeout
-        return max(LEAST_US, (job.declared_us or 0) if is_whole else job.counted_us)
+        is_whole = job.submitted.duration_us is not None and job.outcome is not Outcome.timeout
+        return max(LEAST_US, (job.submitted.duration_us or 0) if is_whole else job.counted_us)
     kept = (
         _kept_us(attempt, fitted)
         * _speed_of_gang(job, attempt, fitted)
         * mean_speed(attempt.paces, *_at_work(attempt, fitted))
-        for attempt in job.attempts
+        for attempt in job.seen
     )
     return max(LEAST_US, round(sum(kept)))
 
@@ -363,7 +360,7 @@ def slowed_us(job: ObservedJob, fitted: Fitted, at_us: int | None = None) -> int
     Without one, in all attempts. Who sees that it is at work, and no more, counts this as work.
     """
     taken = 0.0
-    for attempt in job.attempts:
+    for attempt in job.seen:
         began_us, until_us = _at_work(attempt, fitted)
         kept_us: float = _kept_us(attempt, fitted)
         over_us = attempt.worked_until_us
@@ -377,12 +374,12 @@ def slowed_us(job: ObservedJob, fitted: Fitted, at_us: int | None = None) -> int
     return round(taken)
 
 
-def _speed_of_gang(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
+def _speed_of_gang(job: ObservedJob, attempt: ObservedAttempt, fitted: Fitted) -> float:
     """Return how fast the gang of an attempt is by its GPU type and its size."""
     return fitted.speeds.get(attempt.gpu_type, 1.0) * _speed_of_size(job, attempt, fitted)
 
 
-def _speed_of_size(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
+def _speed_of_size(job: ObservedJob, attempt: ObservedAttempt, fitted: Fitted) -> float:
     """Return how fast the gang of an attempt is over the one that was submitted."""
     submitted = job.spec.gpus
     if attempt.gpus == submitted or not submitted:
@@ -394,7 +391,7 @@ def _speed_of_size(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
     return attempt.gpus / submitted
 
 
-def _at_work(attempt: Attempt, fitted: Fitted) -> tuple[int, int]:
+def _at_work(attempt: ObservedAttempt, fitted: Fitted) -> tuple[int, int]:
     """Return from when to when an attempt did work that counts; equal: none."""
     began_us = attempt.launched_us + fitted.start_up_us(attempt)
     until_us = attempt.worked_until_us
@@ -403,7 +400,7 @@ def _at_work(attempt: Attempt, fitted: Fitted) -> tuple[int, int]:
     return began_us, began_us if until_us is None else until_us
 
 
-def _kept_us(attempt: Attempt, fitted: Fitted) -> int:
+def _kept_us(attempt: ObservedAttempt, fitted: Fitted) -> int:
     """Return the time at work of one attempt that was not done again."""
     began_us, until_us = _at_work(attempt, fitted)
     return max(0, until_us - began_us - attempt.stopped_us - attempt.lost_us)
@@ -437,7 +434,7 @@ class Slowed:
     def speed(self, job_id: JobId, at_us: int) -> float:
         """Return how fast the attempt is that a job had begun last at an instant."""
         job = self.jobs.get(job_id)
-        begun = [] if job is None else [each for each in job.attempts if each.started_us <= at_us]
+        begun = [] if job is None else [each for each in job.seen if each.seen_us <= at_us]
         return mean_speed(begun[-1].paces, at_us, at_us) if begun else 1.0
 
 
@@ -451,7 +448,7 @@ def slowed_in(observed: Observed, fitted: Fitted) -> Slowed:
     jobs = {
         job.job_id: job
         for job in observed.jobs
-        if any(pace.speed != 1.0 for each in job.attempts for pace in each.paces)
+        if any(pace.speed != 1.0 for each in job.seen for pace in each.paces)
     }
     return Slowed(jobs, fitted)
 
@@ -520,8 +517,8 @@ def without_rates(observed: Observed, fitted: Fitted) -> list[str]:
     known = {(kind.model, kind.gpus) for kind in fitted.batch_us if kind.model}
     found: dict[JobKind, list[JobId]] = {}
     for job in observed.jobs:
-        if job.attempts and job.spec.gpus:
-            kind = kind_of(job, job.attempts[0])
+        if job.seen and job.spec.gpus:
+            kind = kind_of(job, job.seen[0])
             if (kind.model, job.spec.gpus) not in known:
                 found.setdefault(JobKind(kind.model, job.spec.gpus), []).append(job.job_id)
     if not found:
@@ -537,7 +534,7 @@ def uneven_starts(observed: Observed, fitted: Fitted) -> list[str]:
     """Return what to say of models that start up differently."""
     by_model: dict[str, list[float]] = defaultdict(list)
     for job in observed.jobs:
-        for attempt in job.attempts[:1]:
+        for attempt in job.seen[:1]:
             if attempt.number == 1 and attempt.trained_us is not None and job.spec.model:
                 start_up_us = told_start_up_us(job, attempt, fitted.batch_us)
                 by_model[job.spec.model].append(start_up_us / 1e6)
@@ -693,7 +690,7 @@ def _observed(job: ObservedJob, observed: Observed, fitted: Fitted) -> TraceJob:
     if every_us != spec.checkpoint_interval_us or spec.retries:  # all its attempts are in its work
         spec = replace(spec, checkpoint_interval_us=every_us, retries=0)
     duration_us = work_us(job, observed, fitted)
-    return TraceJob(job.job_id, job.submit_us, spec, duration_us, _ENDS[job.outcome])
+    return TraceJob(job.job_id, job.submitted.at_us, spec, duration_us, _ENDS[job.outcome])
 
 
 def _without_others(job: TraceJob, ended: set[JobId]) -> TraceJob:

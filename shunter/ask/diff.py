@@ -17,12 +17,14 @@ from typing import Any, Final
 from shunter.ask.divergence import Seen, first_difference, seen_at
 from shunter.ask.log_reading import Advance, last_up_to, state_at, told_term
 from shunter.ask.recorded_terms import (
+    REMEMBERS,
     Began,
     Rebuild,
     Term,
     config_of,
     last_start,
     takes_notes,
+    term_on,
     terms_up_to,
 )
 from shunter.ask.run_history import RunHistory, run_history
@@ -163,21 +165,15 @@ async def steps(reader: LogReader, advance: Advance | None = None) -> AsyncItera
 
 
 @dataclass(frozen=True)
-class OtherInput:
-    """The first instant at which something else came from outside."""
+class FactPair:
+    """Facts of one instant that differ; None: that log has no such fact there.
+
+    They are inputs, or one decision with two reasons.
+    """
 
     at_us: int
     a: Fact | None
     b: Fact | None
-
-
-@dataclass(frozen=True)
-class OtherReason:
-    """The first decision with the same effect for other reasons."""
-
-    at_us: int
-    a: Fact
-    b: Fact
 
 
 @dataclass(frozen=True)
@@ -212,13 +208,17 @@ class Parted:
 
 @dataclass(frozen=True)
 class Parting:
-    """How far two logs are alike, and what differs first."""
+    """How far two logs are alike, and what differs first.
+
+    `other_input` came from outside in one of them only; `other_reason` is a decision with the same
+    effect for another reason.
+    """
 
     decisions_alike: int
     inputs_alike: int
     parted: Parted | None
-    other_input: OtherInput | None
-    other_reason: OtherReason | None
+    other_input: FactPair | None
+    other_reason: FactPair | None
 
 
 async def first_parting(a: LogReader, b: LogReader, advance: Advance | None = None) -> Parting:
@@ -227,58 +227,40 @@ async def first_parting(a: LogReader, b: LogReader, advance: Advance | None = No
     Raises:
         LogDamagedError: the bytes of one are not what was written.
     """
-    left, right = _Ahead(steps(a, advance)), _Ahead(steps(b))
-    await left.take()
-    await right.take()
     decisions = inputs = 0
-    other_input: OtherInput | None = None
-    other_reason: OtherReason | None = None
-    while left.step is not None or right.step is not None:
-        mine, theirs = _pair(left.step, right.step)
+    other_input: FactPair | None = None
+    other_reason: FactPair | None = None
+    async for mine, theirs, ended in _aligned(steps(a, advance), steps(b)):
         at_us = mine.at_us
         other_input = other_input or _other_input(at_us, mine.before, theirs.before)
-        only_a, only_b = _one_sided(mine.decided, theirs.decided)
+        only_a = _without(mine.decided, theirs.decided)
+        only_b = _without(theirs.decided, mine.decided)
         if only_a or only_b:
-            ended = "a" if left.step is None else "b" if right.step is None else ""
             parted = Parted(at_us, only_a, only_b, ended)
             return Parting(decisions, inputs, parted, other_input, other_reason)
         other_input = other_input or _other_input(at_us, mine.after, theirs.after)
         other_reason = other_reason or _other_reason(at_us, mine.decided, theirs.decided)
         decisions += len(mine.decided)
         inputs += 0 if other_input is not None else len(mine.before) + len(mine.after)
-        for side, taken in ((left, mine), (right, theirs)):
-            if side.step is taken:
-                await side.take()
     return Parting(decisions, inputs, None, other_input, other_reason)
 
 
-class _Ahead:
-    """The next instant of a log; None: it has ended."""
-
-    def __init__(self, source: AsyncIterator[Step]) -> None:
-        self.step: Step | None = None
-        self._source = source
-
-    async def take(self) -> None:
-        self.step = await anext(self._source, None)
-
-
-def _pair(a: Step | None, b: Step | None) -> tuple[Step, Step]:
-    """Return what both logs have at the earlier of two instants."""
-    if a is None or (b is not None and b.at_us < a.at_us):
-        assert b is not None, "one of them goes on"
-        return Step(b.at_us), b
-    return a, b if b is not None and b.at_us == a.at_us else Step(a.at_us)
-
-
-def _one_sided(a: Sequence[Fact], b: Sequence[Fact]) -> tuple[list[Fact], list[Fact]]:
-    """Return the decisions of each that the other has not, in their order."""
-    if not a and not b:
-        return [], []
-    return _without(a, b), _without(b, a)
+async def _aligned(
+    a: AsyncIterator[Step], b: AsyncIterator[Step]
+) -> AsyncIterator[tuple[Step, Step, str]]:
+    """Yield what both logs have at each instant, and which has ended by then."""
+    mine, theirs = await anext(a, None), await anext(b, None)
+    while mine is not None or theirs is not None:
+        at_us = min(each.at_us for each in (mine, theirs) if each is not None)
+        one = mine if mine is not None and mine.at_us == at_us else Step(at_us)
+        two = theirs if theirs is not None and theirs.at_us == at_us else Step(at_us)
+        yield one, two, "a" if mine is None else "b" if theirs is None else ""
+        mine = await anext(a, None) if one is mine else mine
+        theirs = await anext(b, None) if two is theirs else theirs
 
 
 def _without(mine: Sequence[Fact], theirs: Sequence[Fact]) -> list[Fact]:
+    """Return the decisions of one log that the other has not, in their order."""
     there: Counter[Hashable] = Counter(fact.effect for fact in theirs)
     left = []
     for fact in mine:
@@ -290,7 +272,7 @@ def _without(mine: Sequence[Fact], theirs: Sequence[Fact]) -> list[Fact]:
     return left
 
 
-def _other_input(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherInput | None:
+def _other_input(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> FactPair | None:
     if [fact.event for fact in a] == [fact.event for fact in b]:
         return None
     mine, theirs = (frozenset(fact.event for fact in side) for side in (a, b))
@@ -298,10 +280,10 @@ def _other_input(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherInput
     only_b = [fact for fact in b if fact.event not in mine]
     if not only_a and not only_b:
         return None  # the same ones in another order, or so many of them
-    return OtherInput(at_us, next(iter(only_a), None), next(iter(only_b), None))
+    return FactPair(at_us, next(iter(only_a), None), next(iter(only_b), None))
 
 
-def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherReason | None:
+def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> FactPair | None:
     """Return the first decision of A that B made for other reasons."""
     if [fact.event for fact in a] == [fact.event for fact in b]:
         return None
@@ -309,7 +291,7 @@ def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherReas
     for fact in a:
         other = by_effect[fact.effect]
         if other.event != fact.event:
-            return OtherReason(at_us, fact, other)
+            return FactPair(at_us, fact, other)
     return None
 
 
@@ -518,7 +500,6 @@ RANKED = 2
 """Of how many decisions of each side the jobs are looked for in the ranking of both."""
 
 _MISSING = object()
-_REMEMBERS = "its policy decides by what it remembers of the rounds before"
 
 
 @dataclass(frozen=True)
@@ -654,23 +635,20 @@ async def _staged(
     rebuild: Rebuild,
 ) -> tuple[Term | None, State, str]:
     """Return the policy at work after an event; or None, and why there is none."""
-    started, term = last_start(event for _, event in terms), None
-    if started is None:
-        return None, await state_at(reader, seq), "the log does not say which policy decided"
+    started = last_start(event for _, event in terms)
     try:
-        policy, _ = rebuild(started)
+        is_told = started is not None and takes_notes(rebuild(started)[0])
     except (ConfigError, NotFoundError, UsageError) as error:
         return None, await state_at(reader, seq), str(error)
-    if takes_notes(policy):
-        term = await told_term(reader, terms[-1][0], started, seq, rebuild)
-        state = term.planner.state
-    else:
+    if started is None or not is_told:
         state = await state_at(reader, seq)
+        term, problem = term_on(started, state, rebuild)
+        return term, state, f"its policy {problem}" if problem == REMEMBERS else problem
+    term = await told_term(reader, terms[-1][0], started, seq, rebuild)
+    state = term.planner.state
     if state.policy_fault.startswith(SET_ASIDE):
         return None, state, f"the policy is {state.policy_fault}"
-    if term is None and getattr(policy, "remembers", False):
-        return None, state, _REMEMBERS
-    return term or Term(started, rebuild, state), state, ""
+    return term, state, ""
 
 
 def _changes(
@@ -716,13 +694,13 @@ _SHARING = {
 class LogDiff:
     """Two logs compared; no `evidence`: no decision differs.
 
-    `reasons` are what the scores of both decisions with other reasons say.
+    `reasons` are what the scores of both decisions with other reasons say, by their numbers.
     """
 
     parting: Parting
     evidence: Evidence | None
     outcomes: Outcomes
-    reasons: tuple[str, str] = ("", "")
+    reasons: tuple[Mapping[int, str], Mapping[int, str]] = (NO_SCORES, NO_SCORES)
 
     @property
     def differs(self) -> bool:
@@ -743,8 +721,8 @@ class LogDiff:
                 "inputs": self.parting.inputs_alike,
             },
             "first_decision": self._first_decision(),
-            "first_input": self._first_input(),
-            "first_reason": self._first_reason(),
+            "first_input": _pair(self.parting.other_input),
+            "first_reason": _pair(self.parting.other_reason, self.reasons),
             "first_starts": dict(self.outcomes.places),
             "jobs": self.outcomes.jobs(most),
             "measures": self.outcomes.measures(),
@@ -771,29 +749,6 @@ class LogDiff:
             "seen": {"a": _side_document(evidence.a), "b": _side_document(evidence.b)},
         }
 
-    def _first_input(self) -> dict[str, object] | None:
-        other = self.parting.other_input
-        if other is None:
-            return None
-        return {
-            "at_us": other.at_us,
-            "time": clock(other.at_us),
-            "a": _fact(other.a),
-            "b": _fact(other.b),
-        }
-
-    def _first_reason(self) -> dict[str, object] | None:
-        other = self.parting.other_reason
-        if other is None:
-            return None
-        one, two = self.reasons
-        return {
-            "at_us": other.at_us,
-            "time": clock(other.at_us),
-            "a": _fact(other.a, {other.a.seq: one}),
-            "b": _fact(other.b, {other.b.seq: two}),
-        }
-
 
 async def diff_logs(a: LogReader, b: LogReader, rebuild: Rebuild, progress: Progress) -> LogDiff:
     """Compare two logs.
@@ -812,12 +767,12 @@ async def diff_logs(a: LogReader, b: LogReader, rebuild: Rebuild, progress: Prog
     evidence = None
     if parting.parted is not None:
         evidence = await evidence_of(a, b, parting.parted, rebuild)
-    reasons = ("", "")
-    if parting.other_reason is not None:
-        mine, theirs = parting.other_reason.a, parting.other_reason.b
+    reasons: tuple[Mapping[int, str], Mapping[int, str]] = (NO_SCORES, NO_SCORES)
+    other = parting.other_reason
+    if other is not None and other.a is not None and other.b is not None:
         reasons = (
-            (await scores_in_log(a, [mine], rebuild)).get(mine.seq, ""),
-            (await scores_in_log(b, [theirs], rebuild)).get(theirs.seq, ""),
+            await scores_in_log(a, [other.a], rebuild),
+            await scores_in_log(b, [other.b], rebuild),
         )
     with progress("summing up A") as advance:
         one = await run_history(a, advance=advance)
@@ -831,6 +786,21 @@ def _log(run: RunHistory) -> dict[str, object]:
     return {
         **document.pop("log"),  # type: ignore[dict-item]  # it is a table
         **{name: document[name] for name in ("evidence", "policy", "seed", "jobs")},
+    }
+
+
+def _pair(
+    found: FactPair | None,
+    scores: tuple[Mapping[int, str], Mapping[int, str]] = (NO_SCORES, NO_SCORES),
+) -> dict[str, object] | None:
+    """Return the facts of both logs that differ as a document."""
+    if found is None:
+        return None
+    return {
+        "at_us": found.at_us,
+        "time": clock(found.at_us),
+        "a": _fact(found.a, scores[0]),
+        "b": _fact(found.b, scores[1]),
     }
 
 

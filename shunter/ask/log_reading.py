@@ -2,10 +2,12 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from typing import NoReturn, Protocol
+from difflib import SequenceMatcher
+from heapq import nlargest
+from operator import itemgetter
+from typing import NoReturn, Self
 
 from shunter.ask.recorded_terms import Rebuild, Term
 from shunter.ask.words import clock, instant_us
@@ -46,16 +48,14 @@ Rules = Mapping[type[Event], Rule]
 """What folds the events of each kind."""
 
 
-class Listener(Protocol):
-    """Who is told of a log as it is folded."""
+class Follower:
+    """Gets each event of a log that is folded, with the state before and after."""
 
-    def passes(self, state: State, until_us: int) -> None:
-        """Note that all stays as it is from the state's instant to a later one."""
-        ...
+    def before(self, event: Event, state: State) -> None:
+        """Look at the state that an event, the next one, is about to change."""
 
-    def tell(self, event: Event, state: State, result: FoldResult) -> None:
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Take an event that has just been folded, and what became of jobs with it."""
-        ...
 
 
 @dataclass(slots=True)
@@ -164,56 +164,92 @@ async def fold_log(
     return folded
 
 
-async def fold_telling(
-    reader: LogReader,
-    listeners: Sequence[Listener],
-    to: int | None = None,
-    advance: Advance | None = None,
-) -> State:
-    """Fold a log up to `to`, telling of each event; snapshots are left alone.
+class LogFold:
+    """Folds a log as it is read: `state` is that after the last event."""
 
-    Raises:
-        LogDamagedError: the bytes are not what was written.
-        IllegalEventError: an event does not fit those before it.
-    """
-    state, rules = State(), rules_of_log(MemoryPastJobs())
-    last = (await reader.head()).seq if to is None else to
-    with collector_off():
-        async for frame in reader.frames(0, to):
-            _fold_telling(state, frame.events(0, to), rules, listeners)
+    def __init__(self, reader: LogReader) -> None:
+        self.state = State()
+        self._reader = reader
+        self._rules = rules_of_log(MemoryPastJobs())
+
+    async def restore(self, snapshot: Snapshot | None) -> Self:
+        """Go on from a snapshot; None: from where it is.
+
+        Raises:
+            LogDamagedError: it holds no state, or what it rests on is not what was written.
+        """
+        if snapshot is not None:
+            self.state, self._rules = await restored(self._reader, snapshot)
+        return self
+
+    async def forward(
+        self,
+        to: int | None = None,
+        followers: Sequence[Follower] = (),
+        advance: Advance | None = None,
+    ) -> State:
+        """Fold the events up to `to`, or to the end; return the state after them.
+
+        Snapshots are left alone.
+
+        Raises:
+            LogDamagedError: the bytes are not what was written.
+            IllegalEventError: an event does not fit those before it.
+        """
+        with collector_off():
+            async for events in self.read(to, advance):
+                if followers:
+                    self._fold(events, followers)
+                else:
+                    fold_events(self.state, events, self._rules)
+        return self.state
+
+    async def read(
+        self, to: int | None = None, advance: Advance | None = None
+    ) -> AsyncIterator[Sequence[Event]]:
+        """Read the next events, some at a time: whoever reads them folds them.
+
+        Raises:
+            LogDamagedError: the bytes are not what was written.
+        """
+        last = (await self._reader.head()).seq if to is None else to
+        async for frame in self._reader.frames(self.state.seq, last):
+            yield frame.events(self.state.seq, last)
             if advance is not None:
-                advance(state.seq, last)
-    return state
+                advance(self.state.seq, last)
 
+    def step(self, event: Event) -> FoldResult:
+        """Fold one event; return what became of jobs with it.
 
-def _fold_telling(
-    state: State, events: Sequence[Event], rules: Rules, listeners: Sequence[Listener]
-) -> None:
-    now_us, tells = state.now_us, [listener.tell for listener in listeners]
-    try:
-        for event in events:
-            at_us = event.at_us
-            if at_us != now_us:
+        Raises:
+            IllegalEventError: it does not fit those before it.
+        """
+        return fold_events(self.state, (event,), self._rules)
+
+    def _fold(self, events: Sequence[Event], followers: Sequence[Follower]) -> None:
+        state, rules, now_us = self.state, self._rules, self.state.now_us
+        befores = [each.before for each in followers if type(each).before is not Follower.before]
+        takes = [each.take for each in followers]
+        try:
+            for event in events:
+                at_us = event.at_us
                 if at_us < now_us:
                     refuse_older(at_us, now_us)
-                for listener in listeners:
-                    listener.passes(state, at_us)
-            result = rules[type(event)](state, event) or NO_RESULT
-            state.now_us = now_us = at_us
-            state.seq += 1
-            for tell in tells:
-                tell(event, state, result)
-    except IllegalEventError as error:
-        raise IllegalEventError(f"the event {state.seq + 1} does not fit: {error}") from error
+                for before in befores:
+                    before(event, state)
+                result = rules[type(event)](state, event) or NO_RESULT
+                state.now_us = now_us = at_us
+                state.seq += 1
+                for take in takes:
+                    take(event, state, result)
+        except IllegalEventError as error:
+            raise IllegalEventError(f"the event {state.seq + 1} does not fit: {error}") from error
 
 
 async def state_at(reader: LogReader, seq: int) -> State:
     """Return the state right after an event, from the newest snapshot before it."""
-    state, rules = await restored(reader, await reader.snapshot_at(seq))
-    with collector_off():
-        async for frame in reader.frames(state.seq, seq):
-            fold_events(state, frame.events(state.seq, seq), rules)
-    return state
+    fold = await LogFold(reader).restore(await reader.snapshot_at(seq))
+    return await fold.forward(seq)
 
 
 def noted_us_of(event: Event) -> int | None:
@@ -254,7 +290,7 @@ _PARTS = (
     *TRIALS,
 )
 _SEQ = re.compile(r"e?([0-9][0-9,_]{0,25})")
-NEAREST = 3
+NEAREST, LIKE_LEAST = 3, 0.5
 _TOLD_MOST = 60
 
 
@@ -376,9 +412,34 @@ async def first_start(reader: LogReader) -> SchedulerStarted | None:
 
 def unknown_job(job_id: str, known: Sequence[str], url: str) -> NotFoundError:
     """Return the error for a job a log does not have, with the nearest it has."""
-    near = get_close_matches(job_id, known, n=NEAREST, cutoff=0.5)
+    near = _nearest(job_id, known)
     hint = f"; the nearest are {', '.join(near)}" if near else ""
     return NotFoundError(f"there is no job {job_id!r} in {url}{hint}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names most like one, the nearest first.
+
+    They are those of `difflib.get_close_matches`, which compares all of them, and a log has many
+    thousand: here only those are compared whose letters, in whatever order, leave them a chance.
+    """
+    by_letters: dict[str, list[str]] = {}
+    for each in known:
+        by_letters.setdefault("".join(sorted(each)), []).append(each)
+    matcher = SequenceMatcher(b=name)
+    bounds: list[tuple[float, list[str]]] = []
+    for letters, names in by_letters.items():
+        matcher.set_seq1(letters)
+        bounds.append((matcher.quick_ratio(), names))  # of any order of these letters
+    found: list[tuple[float, str]] = []
+    for bound, names in sorted(bounds, key=itemgetter(0), reverse=True):
+        if bound < (found[-1][0] if len(found) == NEAREST else LIKE_LEAST):
+            break
+        for each in names:
+            matcher.set_seq1(each)
+            found.append((matcher.ratio(), each))
+        found = nlargest(NEAREST, (pair for pair in found if pair[0] >= LIKE_LEAST))
+    return [each for _, each in found]
 
 
 async def told_term(
@@ -403,26 +464,36 @@ async def told_term(
         LogDamagedError: the bytes of the log are not what was written.
     """
     snapshot = await _snapshot_of_term(reader, seq, began_seq)
-    begins = snapshot or await reader.snapshot_at(began_seq - 1)
-    state, rules = await restored(reader, begins)
-    term: Term | None = None
+    fold = LogFold(reader)
+    if snapshot is None:
+        await fold.restore(await reader.snapshot_at(began_seq - 1))
+        await fold.forward(began_seq - 1)
+    else:
+        await fold.restore(snapshot)
+    term = Term(started, rebuild, fold.state)
     if snapshot is not None:
-        term = Term(started, rebuild, state)
         term.restore(snapshot.memory)
-    with collector_off():
-        async for frame in reader.frames(state.seq, seq):
-            for event in frame.events(state.seq, seq):
-                if term is None and state.seq == began_seq - 1:
-                    term = Term(started, rebuild, state)
-                elif term is not None and type(event) is RoundPlanned:
-                    term.stand_before(event.at_us)
-                result = fold_events(state, (event,), rules)
-                if term is not None:
-                    term.tell(event, result)
-                    if seen is not None:
-                        seen(event, term)
-    assert term is not None, "the term begins at or before the event"
+    await fold.forward(seq, (TermFollower(term, seen),))
     return term
+
+
+class TermFollower(Follower):
+    """Brings the policy of a term to each of its rounds, and tells it of each event."""
+
+    def __init__(self, term: Term, seen: Callable[[Event, Term], None] | None = None) -> None:
+        self._term = term
+        self._seen = seen
+
+    def before(self, event: Event, state: State) -> None:
+        """Bring the policy to where it was right before a round."""
+        if type(event) is RoundPlanned:
+            self._term.stand_before(event.at_us)
+
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
+        """Tell the policy."""
+        self._term.tell(event, result)
+        if self._seen is not None:
+            self._seen(event, self._term)
 
 
 async def _snapshot_of_term(reader: LogReader, seq: int, began_seq: int) -> Snapshot | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from shunter.ask.log_reading import Advance
+from shunter.ask.log_reading import Advance, Follower
 from shunter.ask.run_history import RunHistory, jobs_of, run_history
 from shunter.ask.words import fact_in_words
 from shunter.core import FoldResult, Job, State
@@ -205,7 +205,7 @@ class _Attempt:
     migrated_from: tuple[str, ...] = ()
 
 
-class _Rows:
+class _Rows(Follower):
     """Fills the tables as a log is folded."""
 
     def __init__(self, files: Mapping[str, TableFile]) -> None:
@@ -213,10 +213,7 @@ class _Rows:
         self._attempts: dict[JobId, _Attempt] = {}
         self._specs: list[JobSubmitted] = []
 
-    def passes(self, state: State, until_us: int) -> None:
-        """Nothing is counted by time here."""
-
-    def tell(self, event: Event, state: State, result: FoldResult) -> None:
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Add what an event says, and what ended with it."""
         kind = type(event)
         if kind in _DECISIONS:

@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
-from shunter.ask.log_reading import Advance, fold_telling
+from shunter.ask.log_reading import Advance, Follower, LogFold
 from shunter.ask.run_history import JobCounts, Occupancy, Spot, jobs_of
 from shunter.ask.words import because_in_words
 from shunter.core import FoldResult, State, UsableGpus
@@ -52,12 +52,12 @@ async def write_perfetto(
         IllegalEventError: an event does not fit those before it.
     """
     drawing = _Drawing(file)
-    state = await fold_telling(reader, (drawing,), to, advance)
+    state = await LogFold(reader).forward(to, (drawing,), advance)
     drawing.close(state.now_us)
     return drawing.packets
 
 
-class _Drawing:
+class _Drawing(Follower):
     """Draws what changes with each event.
 
     `_counts` is how many jobs stand how; `_told` are the counters as they were written last.
@@ -80,11 +80,12 @@ class _Drawing:
             unit = "%" if name == _UTILISATION else ""
             self._track(uuid, name, _CLUSTER, rank, unit=unit)
 
-    def passes(self, state: State, until_us: int) -> None:
+    def before(self, event: Event, state: State) -> None:
         """Write the counters of an instant once it is over."""
-        self._count(state.now_us)
+        if event.at_us != state.now_us:
+            self._count(state.now_us)
 
-    def tell(self, event: Event, state: State, result: FoldResult) -> None:
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Draw what an event has changed."""
         kind = type(event)
         if kind in _ABOUT_SERVERS:

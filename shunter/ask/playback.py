@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from shunter.ask.log_reading import Advance, fold_events, rules_of_log
+from shunter.ask.log_reading import Advance, LogFold
 from shunter.ask.run_history import JobCounts, jobs_of
 from shunter.ask.scores import Measures, measures_at, score_of, used_by_jobs
 from shunter.ask.words import allocation_in_words, fact_in_words, gpus_in_words
@@ -31,7 +31,6 @@ from shunter.events import (
     JobRejected,
     JobSubmitted,
     JobSuspended,
-    MemoryPastJobs,
     NodeLost,
     PlanRejected,
     RoundPlanned,
@@ -311,11 +310,11 @@ async def play(
         LogDamagedError: the bytes are not what was written.
         IllegalEventError: an event does not fit those before it.
     """
-    state, rules, counts = State(), rules_of_log(MemoryPastJobs()), JobCounts()
-    pace = _Pace(speed)
-    async for frame in reader.frames(0, to):
-        for event in frame.events(0, to):
-            result = fold_events(state, (event,), rules)
+    fold, counts, pace = LogFold(reader), JobCounts(), _Pace(speed)
+    state = fold.state
+    async for events in fold.read(to, advance):
+        for event in events:
+            result = fold.step(event)
             for job_id in jobs_of(event, result):
                 counts.note(job_id, state)
             if state.seq <= after:
@@ -326,8 +325,6 @@ async def play(
             happened = FoldedEvent(event, state, result, counts)
             if expression is not None and expression.holds(happened):
                 return Played(state, event)
-        if advance is not None:
-            advance(state.seq, to)
     return Played(state, None)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shunter.core import AnyPolicy, FoldResult, State, merged, policy_observers
+from shunter.core.fold import SET_ASIDE
 from shunter.core.planning import TARGET, Barrier, Classing, Planner, RoundRules
 from shunter.core.ranking import RankedPolicy, Remembering
 from shunter.errors import ConfigError, NotFoundError, UsageError
@@ -76,6 +77,25 @@ class Term:
         self.view.now_us, self.view.result = event.at_us, result
         for tell in self.observers.get(type(event), ()):
             tell(event, self.view)
+
+
+REMEMBERS = "decides by what it remembers of the rounds before"
+"""Why a policy is not asked: what its memory holds does not follow from the state."""
+
+
+def term_on(
+    started: SchedulerStarted | None, state: State, rebuild: Rebuild
+) -> tuple[Term | None, str]:
+    """Return the policy at work on a state; or None, and why it cannot be asked."""
+    if started is None:
+        return None, "the log does not say which policy decided"
+    if state.policy_fault.startswith(SET_ASIDE):
+        return None, f"the policy is {state.policy_fault}"
+    try:
+        term = Term(started, rebuild, state)
+    except (ConfigError, NotFoundError, UsageError) as error:
+        return None, str(error)
+    return (None, REMEMBERS) if getattr(term.policy, "remembers", False) else (term, "")
 
 
 def takes_notes(policy: AnyPolicy) -> bool:

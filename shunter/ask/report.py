@@ -22,7 +22,7 @@ from typing import Any, Final, TypedDict
 import orjson
 
 from shunter import __version__
-from shunter.ask.log_reading import Advance
+from shunter.ask.log_reading import Advance, Follower
 from shunter.ask.run_history import (
     JobCounts,
     Occupancy,
@@ -68,8 +68,8 @@ class Slice:
 
 
 @dataclass
-class Curves:
-    """Listens to a log, and keeps what changes.
+class Curves(Follower):
+    """Follows a log, and keeps what changes.
 
     `part_us` is the length of a part, at least 1; the lists have a value for each part.
     `preempted` counts preemptions in each part, `rules` the rules by which jobs were preempted.
@@ -92,9 +92,11 @@ class Curves:
     _preemptions: dict[JobId, int] = field(default_factory=dict)
     _last: dict[JobId, tuple[int, str]] = field(default_factory=dict)
 
-    def passes(self, state: State, until_us: int) -> None:
-        """Count what stays as it is up to an instant."""
-        from_us, part_us = state.now_us, self.part_us
+    def before(self, event: Event, state: State) -> None:
+        """Count what stays as it is up to the instant of an event."""
+        from_us, until_us, part_us = state.now_us, event.at_us, self.part_us
+        if from_us == until_us:
+            return
         while len(self.reasons) < PARTS and len(self.reasons) * part_us < until_us:
             self.reasons.append(wait_reasons(state))
         counts, used = self._counts, self._occupancy.used
@@ -110,7 +112,7 @@ class Curves:
                 self.waiting_most[part] = counts.waiting
             from_us = end_us
 
-    def tell(self, event: Event, state: State, result: FoldResult) -> None:
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Take what an event has changed."""
         if type(event) in CLUSTER_CHANGES:
             self._usable.servers_changed(state.cluster)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from shunter.ask.log_reading import Advance, Listener, fold_telling
+from shunter.ask.log_reading import Advance, Follower, LogFold
 from shunter.ask.recorded_terms import config_of
 from shunter.ask.words import clock
 from shunter.core import FoldResult, Guards, Job, JobLedger, JobResult, Observers, State, View
@@ -102,7 +102,7 @@ class RunHistory:
 
 async def run_history(
     reader: LogReader,
-    listeners: Sequence[Listener] = (),
+    followers: Sequence[Follower] = (),
     advance: Advance | None = None,
     to: int | None = None,
 ) -> RunHistory:
@@ -110,7 +110,7 @@ async def run_history(
 
     Args:
         reader: the log.
-        listeners: who else is told of its events.
+        followers: who else follows the fold.
         advance: told how many events are done, and of how many.
         to: the last event; None: that of the log.
     Raises:
@@ -119,7 +119,7 @@ async def run_history(
     """
     head = await reader.head()
     last, gathered = head.seq if to is None else to, _Gathered()
-    state = await fold_telling(reader, (gathered, *listeners), last, advance)
+    state = await LogFold(reader).forward(last, (gathered, *followers), advance)
     ledger = gathered.ledger
     results = sorted(stories(ledger, state), key=lambda result: result.ordinal)
     return RunHistory(
@@ -138,7 +138,7 @@ async def run_history(
     )
 
 
-class _Gathered:
+class _Gathered(Follower):
     """Tells a ledger of events, as the scheduler would have."""
 
     def __init__(self) -> None:
@@ -150,10 +150,7 @@ class _Gathered:
         self._observers: Observers = self.ledger.observers()
         self._view: View | None = None
 
-    def passes(self, state: State, until_us: int) -> None:
-        """Nothing is counted by time here."""
-
-    def tell(self, event: Event, state: State, result: FoldResult) -> None:
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Tell the ledger, and note what it does not keep."""
         kind = type(event)
         if isinstance(event, JobSubmitted):

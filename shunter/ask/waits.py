@@ -80,9 +80,9 @@ def wait_of(job: Job, state: State, waits_as: Demand | None = None) -> Wait | No
     return state.class_waits.get(waits_as or job.waits_as) or job.left_for or _FIRST
 
 
-def wait_to_count(job: Job, state: State) -> Wait | None:
+def wait_to_count(job: Job, state: State, waits_as: Demand | None = None) -> Wait | None:
     """Return the same without who has yet to leave, who is found among all jobs."""
-    return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state)
+    return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state, waits_as)
 
 
 def holders(reason: Reason, spec: JobSpec, state: State) -> list[Job]:

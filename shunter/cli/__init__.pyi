@@ -2,7 +2,6 @@
 
 from . import output as output
 from .answers import (
-    CLAUSES as CLAUSES,
     age as age,
     clause as clause,
     end_of as end_of,

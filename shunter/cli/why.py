@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from shunter.ask.forks import Numbers
     from shunter.ask.why import Explanation
     from shunter.client import Answer
+    from shunter.core import AnyPolicy
+    from shunter.core.planning import RoundRules
+    from shunter.events import SchedulerStarted
     from shunter.events.log import LogReader
 
 
@@ -163,22 +166,30 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
 async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | None]":
     """Return why a job of a log is where it is; and the date it began, of a live one."""
     from shunter.ask import first_start, origin_of, place_of
-    from shunter.ask.forks import starts_if
     from shunter.ask.why import document, explain
     from shunter.events import JobId
-    from shunter.run import rebuild
 
     async with reading(address) as reader:
         started = await first_start(reader)
         origin = origin_of(started)
         seq, at_us = await place_of(reader, options.at, origin)
-        found = await explain(reader, JobId(options.job), seq, at_us, rebuild)
+        found = await explain(reader, JobId(options.job), seq, at_us, _rebuild)
         told = document(found)
         if options.counterfactuals:
+            from shunter.ask.forks import starts_if
+            from shunter.run import rebuild
+
             told["counterfactuals"] = await starts_if(reader, found, rebuild)
         if options.inevitable:
             told["inevitable"] = await _inevitable(reader, found, options)
         return told, origin if started is not None and not started.simulated else None
+
+
+def _rebuild(started: "SchedulerStarted") -> "tuple[AnyPolicy, RoundRules]":
+    """Return the policy of a log and its rules."""
+    from shunter.run import rebuild  # not before it is known that there is such a job
+
+    return rebuild(started)
 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
@@ -252,14 +263,11 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     rows += [
         ("table", each["words"]) for each in document.get("corrections", ())[-CORRECTIONS_NAMED:]
     ]
-    if document.get("contract"):
-        rows.append(("contract", document["contract"]["words"]))
-    if document.get("priority"):
-        rows.append(("priority", document["priority"]["words"]))
-    if document.get("size"):
-        rows.append(("size", document["size"]["words"]))
-    if document.get("turns"):
-        rows.append(("turns", document["turns"]["words"]))
+    rows += [
+        (name, document[name]["words"])
+        for name in ("contract", "priority", "size", "turns")
+        if document.get(name)
+    ]
     rows += [("trial", each["words"]) for each in document.get("trials", ())[-TRIALS_NAMED:]]
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""

@@ -46,15 +46,13 @@ _SHOWN_MOST = 60
 """So many letters of a wrong text are shown."""
 
 _ERRORS: dict[str, type[ShunterError]] = {
-    "usage": UsageError,
-    "too_large": UsageError,
+    **dict.fromkeys(("too_large", "not_allowed"), UsageError),
     "unauthenticated": RefusedError,
-    "refused": RefusedError,
-    "not_allowed": UsageError,
-    "conflict": ConflictError,
-    "rate_limited": RateLimitedError,
-    "not_found": NotFoundError,
-    "unavailable": UnavailableError,
+    **{
+        each.code: each
+        for each in (UsageError, RefusedError, ConflictError, RateLimitedError, NotFoundError)
+    },
+    UnavailableError.code: UnavailableError,
 }
 
 

@@ -63,17 +63,19 @@ from .policy_plugins import (
     find_policy as find_policy,
     informed as informed,
 )
-from .resolved import (
-    LEARNS_TOLERANCE as LEARNS_TOLERANCE,
-    PROBE_LIVE_LEAST_US as PROBE_LIVE_LEAST_US,
+from .recorded import (
     REACTOR as REACTOR,
     PolicyRuntime as PolicyRuntime,
-    learns_tolerance as learns_tolerance,
-    policy_runtime as policy_runtime,
-    record_of as record_of,
     recorded_runtime as recorded_runtime,
     recorded_sensitivity as recorded_sensitivity,
     recorded_throughputs as recorded_throughputs,
+)
+from .resolved import (
+    LEARNS_TOLERANCE as LEARNS_TOLERANCE,
+    PROBE_LIVE_LEAST_US as PROBE_LIVE_LEAST_US,
+    learns_tolerance as learns_tolerance,
+    policy_runtime as policy_runtime,
+    record_of as record_of,
     refuse_callers as refuse_callers,
     refuse_misfits as refuse_misfits,
 )

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from shunter.config.cluster import ClusterSection
 from shunter.core import AnyPolicy
 from shunter.core.planning import Placement, told_of
 from shunter.core.ranking import RankedPolicy, Weighing
@@ -18,6 +17,9 @@ from shunter.errors import ConfigError, NotFoundError, ShunterError
 from shunter.events import GpuType
 from shunter.plugins import Plugins
 from shunter.policies import Extra, PolicyParams
+
+if TYPE_CHECKING:
+    from shunter.config.cluster import ClusterSection
 
 POLICIES = Plugins("policy", "shunter.policies")
 HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")
@@ -178,7 +180,7 @@ def informed(policy: AnyPolicy, table: ThroughputTable | None) -> AnyPolicy:
     return policy.knowing(table)
 
 
-def fitted(policy: AnyPolicy, cluster: ClusterSection) -> AnyPolicy:
+def fitted(policy: AnyPolicy, cluster: "ClusterSection") -> AnyPolicy:
     """Return the policy, if it knows what it needs of all GPU types of a cluster.
 
     Raises:

@@ -7,7 +7,7 @@ First the phases of a job and the steps between them; then places of checkpoints
 proposals; then `Job`, `State`, and the digest of it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -249,17 +249,9 @@ def proposal_wait_of(job_id: JobId, book: ProposalBook) -> Wait | None:
     if job_id not in book.admitted:
         return None
     last = book.rejections.get(job_id)
-    return admitted_wait() if last is None else rejected_wait(last.conflicts)
-
-
-def admitted_wait() -> Wait:
-    """Return that a job may be proposed, and was not rejected since."""
-    return Wait(Reason.awaiting_proposal)
-
-
-def rejected_wait(conflicts: Sequence[tuple[NodeName, int]]) -> Wait:
-    """Return that a job was rejected, with the masks that were not free for it."""
-    detail = " ".join(f"{node}:{mask:#x}" for node, mask in conflicts)
+    if last is None:
+        return Wait(Reason.awaiting_proposal)
+    detail = " ".join(f"{node}:{mask:#x}" for node, mask in last.conflicts)
     return Wait(Reason.proposal_rejected, detail=detail)
 
 

@@ -16,13 +16,12 @@ from .comparison import (
     value_of as value_of,
 )
 from .parallel import Report as Report, run_all as run_all
+from .recorded_policy import rebuild as rebuild, rebuild_our_own as rebuild_our_own
 from .setup import (
     Setup as Setup,
     fit_to_table as fit_to_table,
     load_jobs as load_jobs,
     named_kinds as named_kinds,
-    rebuild as rebuild,
-    rebuild_our_own as rebuild_our_own,
     servers_out_of_range as servers_out_of_range,
     set_up as set_up,
 )

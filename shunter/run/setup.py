@@ -17,14 +17,12 @@ from shunter.config import (
     learns_tolerance,
     policy_runtime,
     record_of,
-    recorded_runtime,
     world_around,
 )
-from shunter.core import AcceptedTypes, AnyPolicy, Backend
-from shunter.core.planning import RoundRules, is_our_own
+from shunter.core import AcceptedTypes, Backend
 from shunter.core.speeds import JobKind, SensitivityTable, ThroughputTable, has_learnt_floor
 from shunter.counting import counted
-from shunter.errors import ConfigError, TraceError, UsageError
+from shunter.errors import ConfigError, TraceError
 from shunter.events import (
     Event,
     JobId,
@@ -104,32 +102,6 @@ class Setup:
     def _digests(self) -> Iterator[tuple[str, str]]:
         yield "trace", self.trace.digest
         yield from self.loaded.table_digests()
-
-
-def rebuild(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
-    """Return the policy and the rules with which a log was written.
-
-    Raises:
-        ConfigError: the recorded config cannot be read, or the policy is not installed.
-    """
-    runtime = recorded_runtime(started.config)
-    return runtime.policy, runtime.rules
-
-
-def rebuild_our_own(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
-    """Return the policy and the rules of a log, if the policy is no plugin.
-
-    Raises:
-        UsageError: the policy is not one of ours throughout.
-        ConfigError: as `rebuild` does.
-    """
-    policy, rules = rebuild(started)
-    if not is_our_own(policy):
-        raise UsageError(
-            f"policy {policy.name} is a plugin, which the daemon does not ask a second time; "
-            "`shunter why JOB --log URL` does"
-        )
-    return policy, rules
 
 
 def refuse_no_jobs(loaded: LoadedConfig) -> None:

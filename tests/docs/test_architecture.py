@@ -15,7 +15,7 @@ PATH = re.compile(r"(?<![\w./])((?:[a-z_]+/)+[a-z_]+)(?![\w/.])")
 
 @pytest.fixture(scope="module")
 def house() -> House:
-    return House([each for each in repository_sources() if each.is_under("shunter")], "shunter")
+    return House(repository_sources("shunter"), "shunter")
 
 
 def rooms_of_the_page() -> dict[str, set[str]]:

@@ -15,14 +15,14 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from shunter.api import history_of, queue_document
-from shunter.ask import Verifier, clock
+from shunter.api import queue_document
+from shunter.ask import Verifier, clock, history_of
 from shunter.ask.why import document
 from shunter.cli import app
 from shunter.core.ranking import Ranking
 from shunter.events import Event, JobSubmitted, Reason
 from shunter.events.log import import_jsonl, open_log, read_log
-from shunter.run import setup
+from shunter.run import rebuild
 from tests.replay.eventful_run import eventful
 from tests.replay.golden_runs import SOLVED, SOLVED_FOLDER
 from tests.replay.recording import Recorded, asked
@@ -70,7 +70,7 @@ class Logs:
 
         async def read() -> Recorded:
             async with read_log(url) as reader:
-                return Recorded([event async for event in reader.events()], setup.rebuild)
+                return Recorded([event async for event in reader.events()], rebuild)
 
         return asyncio.run(read())
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from shunter.ask.attempts import Observed, observe_log
 from shunter.ask.costs import Fitted, Launch, Slowed, fit_costs, slowed_in, slowed_us, work_us
-from shunter.ask.forks.remaining import Worked
+from shunter.ask.forks.remaining import Worked, worked_by
 from shunter.backends.simulated import EXIT_CODES, NodeChange, TotalWork
 from shunter.config import CostsSection
 from shunter.core import (
@@ -160,11 +160,7 @@ class Future:
             return
         has_failed = isinstance(event, JobFailed)
         exit_code = EXIT_CODES["failed"] if has_failed else 0
-        spec = job.spec
-        limit_us = spec.time_limit_us
-        self.ended[job_id] = Worked(
-            spec.user, spec.gpus, job.work_us, spec.model, limit_us=limit_us
-        )
+        self.ended[job_id] = worked_by(job, job.work_us)
         if known is not None:
             self.work[job_id] = TotalWork(known.total_us, exit_code)
         else:
@@ -315,7 +311,7 @@ class Measured:
     def correct(self, future: Future, state: State) -> None:
         """Correct the work of the jobs of a future, once, by the state at its start."""
         for job in self.observed.jobs:
-            known, attempts = future.work.get(job.job_id), len(job.attempts)
+            known, attempts = future.work.get(job.job_id), len(job.seen)
             if known is None or not attempts or not job.has_run:
                 continue
             # What is measured of attempts does not know in which of their time others had the turn.
@@ -360,23 +356,21 @@ def _staying(observed: Observed) -> frozenset[JobId]:
     Ranks on several servers that have no way to agree on a boundary do so.
     """
     told = [
-        (job, each, each.left_us - each.told_us)
+        (job, each, each.ended_us - each.told_us)
         for job in observed.jobs
-        for each in job.attempts
-        if each.told_us is not None and each.left_us is not None and not each.was_forced
+        for each in job.seen
+        if each.told_us is not None and each.ended_us is not None and not each.escalated
     ]
-    longest_us = max((took_us for _, each, took_us in told if not each.is_last), default=0)
+    longest_us = max((took_us for _, each, took_us in told if not each.has_exited), default=0)
     least_us = max(STAYED_LEAST_US, longest_us)
     return frozenset(
         job.job_id
         for job, each, took_us in told
-        if each.is_last and job.outcome is Outcome.finished and took_us > least_us
-        if not any(other.told_us and not other.is_last for other in job.attempts)  # it can leave
+        if each.has_exited and job.outcome is Outcome.finished and took_us > least_us
+        if not any(other.told_us and not other.has_exited for other in job.seen)  # it can leave
     )
 
 
 def _moving(observed: Observed) -> frozenset[JobId]:
     """Return the jobs that said that they take their GPUs anew with each turn."""
-    return frozenset(
-        job.job_id for job in observed.jobs if any(each.can_move for each in job.attempts)
-    )
+    return frozenset(job.job_id for job in observed.jobs if any(each.can_move for each in job.seen))

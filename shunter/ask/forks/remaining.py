@@ -8,9 +8,9 @@ from math import exp, fsum, isqrt, log
 from typing import NamedTuple
 
 from shunter.ask.costs import NOT_SLOWED, Slowed
-from shunter.ask.log_reading import fold_events, restored
+from shunter.ask.log_reading import Follower, LogFold
 from shunter.backends.simulated import TotalWork
-from shunter.core import Job, RandomStream, State, remaining_us
+from shunter.core import FoldResult, Job, RandomStream, State, remaining_us
 from shunter.events import (
     JOB_ENDS,
     Event,
@@ -26,7 +26,6 @@ from shunter.events import (
     end_us_of,
 )
 from shunter.events.log import LogReader
-from shunter.gc_control import collector_off
 
 # Unknown work. A job that reports steps and mini-batches has what is left by them. Of any other the
 # work is drawn among jobs that did more: of the same user, model and gang size, then user and gang
@@ -251,7 +250,7 @@ EVENTS_MOST = 1_000_000
 
 
 @dataclass
-class History:
+class History(Follower):
     """The past of a log's jobs, up to `state`, its end; instants in microseconds.
 
     `submissions` come with the numbers of their events, in order; those that were rejected are
@@ -269,12 +268,13 @@ class History:
     ends: dict[JobId, int] = field(default_factory=dict)
     slowed: Slowed = NOT_SLOWED
 
-    def take(self, event: Event, launched: tuple[Job, ...], departed: Job | None) -> None:
+    def take(self, event: Event, state: State, result: FoldResult) -> None:
         """Note an event, and whose attempts began with it and who ended."""
-        for job in launched:
+        departed = result.departed
+        for job in result.launched:
             self.launches.setdefault(job.job_id, []).append(event.at_us)
         if isinstance(event, JobSubmitted):
-            self.submissions[event.job_id] = self.state.seq, event
+            self.submissions[event.job_id] = state.seq, event
         elif departed is not None and isinstance(event, JOB_ENDS):
             self._ended(event, departed)
 
@@ -298,7 +298,7 @@ class History:
         for job in state.jobs.values():
             done_us = job.done_us(now_us)
             if done_us:
-                work = _worked(job, done_us, is_whole=False)
+                work = worked_by(job, done_us, is_whole=False)
                 found.append(self._at_full_speed(work, job.job_id, now_us))
         if not start_us:
             return found
@@ -319,7 +319,7 @@ class History:
             is_whole = (
                 isinstance(event, JobFinished | JobFailed) and job.outcome is not JobOutcome.timeout
             )
-            work = _worked(job, job.work_us, is_whole=is_whole)
+            work = worked_by(job, job.work_us, is_whole=is_whole)
             self.worked.append((event.at_us, job.job_id, work))
 
 
@@ -331,17 +331,14 @@ async def read_history(reader: LogReader, events_most: int = EVENTS_MOST) -> His
     """
     head = await reader.head()
     begins = await reader.snapshot_at(max(0, head.seq - events_most))
-    state, rules = await restored(reader, begins)
-    history = History(state)
-    with collector_off():
-        async for frame in reader.frames(state.seq, head.seq):
-            for event in frame.events(state.seq, head.seq):
-                result = fold_events(state, (event,), rules)
-                history.take(event, tuple(result.launched), result.departed)
+    fold = await LogFold(reader).restore(begins)
+    history = History(fold.state)
+    await fold.forward(head.seq, (history,))
     return history
 
 
-def _worked(job: Job, work_us: int, *, is_whole: bool) -> Worked:
+def worked_by(job: Job, work_us: int, *, is_whole: bool = True) -> Worked:
+    """Return what a job has worked in all; not `is_whole`: it had more to do."""
     spec = job.spec
     return Worked(
         spec.user, spec.gpus, work_us, spec.model, is_whole, job.attempt, spec.time_limit_us

@@ -2,7 +2,7 @@
 
 from .answer import document as document
 from .explanation import Explanation as Explanation, explain as explain
-from .job_events import Round as Round, scan_start_of as scan_start_of
+from .job_events import Round as Round
 from .reasons import needs as needs, suffices as suffices
 from .running import contract_of as contract_of
 from .sentences import (

@@ -60,12 +60,12 @@ def _waits_for(found: Explanation, evidence: Wait) -> str:
     fault = "" if state is None else state.policy_fault
     if fault:
         return f"a policy that works: this one failed, and nothing was decided: {fault}"
-    if present is not None and present.starts_us is not None:
+    if present.starts_us is not None:
         return f"the plan at {clock(present.starts_us)}, which starts it"
     if words := awaited_in_words(found, evidence):
         return words
     promised = promised_to(found)
-    if promised is not None and present is not None:
+    if promised is not None:
         return present.outlasts.removeprefix("it is not started before ")
     grants = next_grants(found, evidence)
     if grants and evidence.free >= evidence.needed:
@@ -262,12 +262,8 @@ def _evidence(found: Explanation) -> dict[str, object] | None:
     if evidence is None or now is None:
         return None
     present = found.present
-    behind = 0
-    if present is not None and evidence.needed:
-        behind = present.room(evidence.reason).behind
-    short = None
-    if evidence.reason is Reason.cpu_or_memory_short and present is not None:
-        short = present.beside
+    behind = present.room(evidence.reason).behind if evidence.needed else 0
+    short = present.beside if evidence.reason is Reason.cpu_or_memory_short else None
     return {
         **({} if short is None else {"beside": short.document()}),
         "needed": evidence.needed,
@@ -285,7 +281,7 @@ def _instant(at_us: int) -> dict[str, object]:
 
 
 def _rank(found: Explanation) -> dict[str, object] | None:
-    place = None if found.present is None else found.present.place
+    place = found.present.place
     if place is None:
         return None
     return {

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from shunter.ask.log_reading import end_of_decision, noted_us_of, state_at, unknown_job
+from shunter.ask.log_reading import end_of_decision, noted_us_of, unknown_job
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.scores import Measures, measures_at, measures_of_terms
 from shunter.ask.waits import holding_back
 from shunter.ask.why.job_events import END_KINDS, JobEvents, Own, Round, gives_gpus, read_story
 from shunter.ask.why.present import NAMED, Present
-from shunter.ask.why.replan import Planned, PointAsked, fold_story, rules_of
+from shunter.ask.why.replan import Planned, fold_story, rules_of
 from shunter.ask.why.timeline import (
     RunSpan,
     Segment,
@@ -22,11 +22,9 @@ from shunter.ask.why.timeline import (
     ended_as,
     is_displacement,
     last_grant,
-    launches_of,
     losses_before,
     runs_and_waits,
     segments_of,
-    segments_told_apart,
     unheld_by_log,
 )
 from shunter.ask.words import clock, is_short_when_empty
@@ -286,7 +284,7 @@ class Explanation:
     state: State | None = None
     job: Job | None = None
     planned: Planned = field(default_factory=Planned)
-    present: Present | None = None
+    present: Present = field(default_factory=lambda: Present(0, 0))
     later: Later | None = None
     measures: Measures = field(default_factory=dict)
     cluster: Cluster | None = None
@@ -296,6 +294,12 @@ class Explanation:
     told_later: Sequence[Event] = ()
     unheld: Collection[NodeName] = ()
     losses: Sequence[str] = ()
+
+    @property
+    def there(self) -> State:
+        """The state at this point, where the job waits."""
+        assert self.state is not None, "only a job that has ended has no state"
+        return self.state
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
@@ -354,23 +358,23 @@ class Explanation:
         nothing any more.
         """
         now, present = self.waits_now, self.present
-        if now is not None and self.state is not None and self.job is not None:
-            for_release = release_wait(self.state, self.job)
-            if for_release is not None:
-                return for_release
-        if now is None or present is None:
-            return None if now is None else now.wait
-        wait = now.wait
-        if wait.reason is Reason.array_limit and self.state is not None:
-            return replace(wait, blockers=under_way(self.state.jobs, self.story.spec))
+        if now is None or self.job is None:
+            return None
+        if (for_release := release_wait(self.there, self.job)) is not None:
+            return for_release
+        wait, after = now.wait, self.waits[-1].after
+        if isinstance(after.event, AllocationChanged) and now.told == after.round:
+            # The round that took its GPUs said why it waits, and the order for whom.
+            wait = replace(wait, blockers=wait.blockers or after.event.because.beneficiaries)
+        if wait.reason is Reason.array_limit:
+            return replace(wait, blockers=under_way(self.there.jobs, self.story.spec))
         if wait.reason in _NOT_OF_GPUS:
             return replace(wait, blockers=self._still(wait.blockers, waiting=True))
         if wait.reason in (*_OF_SERVERS, *PROPOSING):
             return replace(wait, needed=present.needed, free=present.gpus.free, blockers=())
         room = present.room(wait.reason)
         blockers = room.holders if present.place else self._still(wait.blockers, waiting=False)
-        if self.state is not None:
-            blockers = holding_back(blockers, wait.reason, self.story.spec, self.state)[:NAMED]
+        blockers = holding_back(blockers, wait.reason, self.story.spec, self.there)[:NAMED]
         return replace(wait, needed=present.needed, free=room.free, blockers=blockers)
 
     @property
@@ -383,7 +387,7 @@ class Explanation:
         if now is None or now.told is None or problem or not self._was_asked(now):
             return Agreement(checked=False, agrees=True, replanned=replanned, problem=problem)
         # In the midst of a round's facts, the one that starts the job may be still to come.
-        within = self.state is not None and self.state.now_us == planned.at_us
+        within = self.there.now_us == planned.at_us
         told: tuple[Reason, ...] = (now.wait.reason,)
         if now.wait.reason in (Reason.node_drained, Reason.gpus_quarantined, Reason.gpus_taken):
             told = (Reason.node_lost, Reason.gpu_type_unavailable)
@@ -403,7 +407,7 @@ class Explanation:
 
     def _still(self, blockers: Sequence[JobId], *, waiting: bool) -> tuple[JobId, ...]:
         """Return the blockers that have not ended and hold GPUs, or, if asked for, wait."""
-        jobs = {} if self.state is None else self.state.jobs
+        jobs = self.there.jobs
         return tuple(
             job_id
             for job_id in blockers
@@ -493,23 +497,17 @@ async def explain(
     asked_seq, seq = seq, await end_of_decision(reader, seq)
     if await reader.first_about(job_id) is None:  # by the index: nothing else is read
         raise unknown_job(job_id, await reader.job_ids(), reader.url)
-    story = await read_story(reader, job_id, seq, at_us, rebuild)
+    story = await read_story(reader, job_id, seq, at_us)
     if not story.is_known:
         raise await _missing(reader, job_id, seq)
     rules, sizing, problem = rules_of(story, rebuild)
     ended = story.end is not None
-    launches = launches_of(story.own)
-    folded: PointAsked | None = None
-    if not ended or launches is None:
-        upto = story if not ended else _cut_at_end(story)
-        track = launches is None
-        folded = await fold_story(reader, upto, rebuild, plan=not ended, track=track)
-        launches = folded.launches if launches is None else launches
-    runs, waits = runs_and_waits(story, launches)
-    job = folded.state.jobs.get(job_id) if folded is not None else None
-    blocked = bool(job.blocked_by) if job is not None else _was_stranded(story)
-    parts = [part for wait in waits for part in segments_of(story, wait, blocked=blocked)]
-    reasons = await segments_told_apart(reader, parts, story.spec.gpu_types, story.seq)
+    upto = story if not ended else _cut_at_end(story)
+    folded = await fold_story(reader, upto, rebuild, plan=not ended)
+    runs, waits = runs_and_waits(story, folded.launches)
+    job = folded.state.jobs.get(job_id)
+    parts = [part for wait in waits for part in segments_of(story, wait, folded.reasons)]
+    reasons = await folded.reasons.with_rounds(reader, parts)
     policy = story.terms[-1][1].policy if story.terms else ""
     explanation = Explanation(
         reader.url, asked_seq, policy, story, runs, waits, reasons, rules, problem
@@ -520,11 +518,12 @@ async def explain(
     if end is not None and _was_stranded(story):
         explanation.ended = await ended_of(reader, _needed(story), end.seq)
     if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
-        explanation.cluster = (await state_at(reader, end.seq)).cluster
-    if folded is not None and not ended:
+        explanation.cluster = folded.state.cluster
+    if not ended:
         explanation.unheld = unheld_by_log(story.terms, folded.state)
         explanation.state, explanation.job = folded.state, job
-        explanation.planned, explanation.present = folded.planned, folded.present
+        explanation.planned = folded.planned
+        explanation.present = folded.present or explanation.present
         if explanation.phase == JobPhase.waiting:
             explanation.later = await later_of(reader, story, _named(explanation))
         blockers = () if explanation.evidence is None else explanation.evidence.blockers
@@ -539,8 +538,8 @@ async def explain(
 
 def _named(found: Explanation) -> tuple[JobId, ...]:
     """Return the other jobs that an explanation names: those ahead, and the blockers."""
-    evidence, present = found.evidence, found.present
-    ahead = () if present is None or present.place is None else present.place.ahead
+    evidence, place = found.evidence, found.present.place
+    ahead = () if place is None else place.ahead
     blockers = () if evidence is None else evidence.blockers
     return tuple(dict.fromkeys((*ahead, *blockers)))
 
@@ -559,7 +558,7 @@ def _cut_at_end(story: JobEvents) -> JobEvents:
     """Return the story with its end as its last event: nothing after it matters."""
     end = story.end
     assert end is not None, "only the story of a job that has ended is cut"
-    return JobEvents(story.job_id, end.seq, end.event.at_us, story.own, terms=story.terms)
+    return replace(story, seq=end.seq, at_us=end.event.at_us)
 
 
 def _needed(story: JobEvents) -> list[JobId]:

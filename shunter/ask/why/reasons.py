@@ -41,7 +41,7 @@ from shunter.events import (
 def use_of_free(found: Explanation, evidence: Wait) -> str:
     """Return for what free GPUs are, as a clause; empty: too few, or unknown."""
     present, free = found.present, evidence.free
-    if present is None or present.starts_us is not None or not 0 < evidence.needed <= free:
+    if present.starts_us is not None or not 0 < evidence.needed <= free:
         return ""
     at = "" if present.next_plan is None else clock(present.next_plan.at_us)
     said = ""
@@ -67,35 +67,35 @@ def use_of_free(found: Explanation, evidence: Wait) -> str:
 
 def next_grants(found: Explanation, evidence: Wait) -> dict[JobId, int]:
     """Return whom the next plan gives how many of the free GPUs that are counted."""
-    state, present = found.state, found.present
-    if state is None or present is None or present.next_plan is None:
+    plan = found.present.next_plan
+    if plan is None:
         return {}
-    counted = _counted_type(found, state.cluster, evidence.free)
+    counted = _counted_type(found, found.there.cluster, evidence.free)
     return {
         grant.job_id: grant.gpus
-        for grant in present.next_plan.grants
+        for grant in plan.grants
         if grant.gpu_type == counted and grant.job_id != found.story.job_id
     }
 
 
 def promised_to(found: Explanation) -> JobId | None:
     """Return another job that the policy promised GPUs which this one would outlast."""
-    state, present = found.state, found.present
-    if state is None or present is None or not present.outlasts:
+    if not found.present.outlasts:
         return None
-    return next((each for each in state.reservations if each != found.story.job_id), None)
+    promised = found.there.reservations
+    return next((each for each in promised if each != found.story.job_id), None)
 
 
 def idle_elsewhere(found: Explanation, evidence: Wait) -> str:
     """Return where GPUs are idle that do not count and would be enough, as a clause."""
-    state = found.state
     missing = evidence.needed - evidence.free
-    if state is None or missing <= 0:
+    if missing <= 0:
         return ""
-    counted = _counted_type(found, state.cluster, evidence.free)
+    cluster = found.there.cluster
+    counted = _counted_type(found, cluster, evidence.free)
     types = found.story.spec.gpu_types
     idle: dict[str, int] = {}
-    for server in state.cluster.servers.values():
+    for server in cluster.servers.values():
         gpus, where = _not_counted(server, counted, types)
         if gpus:
             idle[where] = idle.get(where, 0) + gpus
@@ -106,11 +106,11 @@ def idle_elsewhere(found: Explanation, evidence: Wait) -> str:
 
 def _admitted_next(found: Explanation) -> dict[JobId, int]:
     """Return the jobs that the next plan lets job schedulers place, with their GPUs."""
-    state, plan = found.state, None if found.present is None else found.present.next_plan
-    if state is None or plan is None:
+    plan = found.present.next_plan
+    if plan is None:
         return {}
     types, mine = found.story.spec.gpu_types, found.story.job_id
-    jobs = [state.jobs[job_id] for job_id in plan.admitted if job_id != mine]
+    jobs = [found.there.jobs[job_id] for job_id in plan.admitted if job_id != mine]
     return {
         job.job_id: job.demand.gpus
         for job in jobs
@@ -123,9 +123,8 @@ def _kept_back(found: Explanation, present: Present) -> str:
     promised = promised_to(found)
     if promised is not None:
         return f"kept for {promised}, to which GPUs are promised"
-    state = found.state
     first = present.gpus.holders[0] if present.gpus.holders else None
-    job = None if state is None or first is None else state.jobs.get(first)
+    job = None if first is None else found.there.jobs.get(first)
     if job is None or job.phase is not JobPhase.waiting:
         return ""
     return f"kept for {first}, which is before it and needs {gpus_in_words(job.demand.gpus)}"
@@ -145,7 +144,7 @@ def _since_then(found: Explanation, evidence: Wait) -> str:
 def _undecided(found: Explanation) -> str:
     """Return when it is decided who gets what is free, where no policy can be asked."""
     rules, present = found.rules, found.present
-    if present is None or present.next_plan is not None:
+    if present.next_plan is not None:
         return ""
     if rules is None or rules.backend_rounds or not rules.round_us:
         return "; the next round decides who gets them"
@@ -211,11 +210,11 @@ def reason_in_words(found: Explanation, evidence: Wait) -> str:
 def needs(found: Explanation) -> list[str]:
     """Return what has to happen at least before a job starts, each of it."""
     now, evidence, present = found.waits_now, found.evidence, found.present
-    if now is None or evidence is None or (present is not None and present.starts_us is not None):
+    if now is None or evidence is None or present.starts_us is not None:
         return []
     is_unseen = evidence.reason is Reason.node_lost and evidence.detail
     reason = Reason.waiting_for_round if is_unseen else now.wait.reason
-    if now.told is not None and present is not None and present.wait is not None:
+    if now.told is not None and present.wait is not None:
         reason = present.wait.reason  # what the next plan will find counts, not what the last did
     words = _WORDS.get(reason)
     if words is None or not words.needs:
@@ -225,10 +224,10 @@ def needs(found: Explanation) -> list[str]:
 
 def suffices(found: Explanation) -> list[str]:
     """Return what is enough for a job to start, as the planner itself says."""
-    present = found.present
-    if found.waits_now is None or present is None or present.starts_us is None:
+    starts_us = found.present.starts_us
+    if found.waits_now is None or starts_us is None:
         return []
-    return [f"nothing changes until the plan at {clock(present.starts_us)}, which starts it"]
+    return [f"nothing changes until the plan at {clock(starts_us)}, which starts it"]
 
 
 def awaited_in_words(found: Explanation, evidence: Wait) -> str:
@@ -255,7 +254,7 @@ def _room(found: Explanation, evidence: Wait, use: str = "") -> str:
     is_ = "is" if evidence.free == 1 else "are"
     words = f"it needs {gpus_in_words(evidence.needed)}, and {evidence.free} {is_} free"
     words += idle_elsewhere(found, evidence) + use
-    behind = 0 if found.present is None else found.present.room(evidence.reason).behind
+    behind = found.present.room(evidence.reason).behind
     more = "," if use else ""
     return f"{words}{more} and {behind} with jobs that it may preempt" if behind else words
 
@@ -263,14 +262,14 @@ def _room(found: Explanation, evidence: Wait, use: str = "") -> str:
 def _short(found: Explanation, evidence: Wait) -> str:
     """Return the same, with for what free GPUs are that would be enough."""
     words = _room(found, evidence, use_of_free(found, evidence))
-    starts_us = None if found.present is None else found.present.starts_us
+    starts_us = found.present.starts_us
     return words if starts_us is None else f"{words}; the plan at {clock(starts_us)} starts it"
 
 
 def _short_since(found: Explanation, evidence: Wait, cause: str) -> str:
     """Return the same with its cause, unless the next plan starts the job."""
-    starts = found.present is not None and found.present.starts_us is not None
-    return _short(found, evidence) + ("" if starts else f"; {cause}")
+    words = _short(found, evidence)
+    return words if found.present.starts_us is not None else f"{words}; {cause}"
 
 
 def _nearness(found: Explanation) -> str:
@@ -284,11 +283,9 @@ def _nearness(found: Explanation) -> str:
 
 def _pieces(found: Explanation) -> str:
     """Return the servers with free GPUs."""
-    if found.state is None:
-        return ""
     pieces = [
         f"{server.name}:{server.offered.bit_count()}"
-        for server in found.state.cluster.servers.values()
+        for server in found.there.cluster.servers.values()
         if server.offered
     ]
     more = f" and {len(pieces) - 8} more servers" if len(pieces) > 8 else ""
@@ -297,9 +294,9 @@ def _pieces(found: Explanation) -> str:
 
 def _quota(found: Explanation, evidence: Wait) -> str:
     name = found.story.spec.queue
-    queue = None if found.state is None else found.state.queues.get(name)
+    queue = found.there.queues.get(name)
     used = "" if queue is None else f": {queue.gpus} of {queue.quota_gpus} are used"
-    room = None if found.present is None else found.present.quota
+    room = found.present.quota
     if room is not None and room.kept:
         used += f", {room.kept} are kept for {', '.join(room.kept_for[:NAMED])}, which may start"
     words = f"queue {name} has {gpus_in_words(evidence.free)} of its quota left, "
@@ -309,7 +306,7 @@ def _quota(found: Explanation, evidence: Wait) -> str:
 def _quota_now(found: Explanation, evidence: Wait) -> str:
     """Return what the next plan finds where the quota, by now, is enough."""
     present = found.present
-    if present is None or present.next_plan is None or evidence.free < evidence.needed:
+    if present.next_plan is None or evidence.free < evidence.needed:
         return ""
     at = f"; that is enough by now, and the plan at {clock(present.next_plan.at_us)}"
     if present.starts_us is not None:
@@ -352,9 +349,7 @@ def _lost(found: Explanation, evidence: Wait) -> str:
     """Return which servers are out of service, and how; or which attempt was lost."""
     if evidence.detail:
         return f"its last attempt was lost ({evidence.detail}), and no round has looked at it since"
-    if found.state is None:
-        return f"it needs {gpus_in_words(evidence.needed)}"
-    cluster, types = found.state.cluster, found.story.spec.gpu_types
+    cluster, types = found.there.cluster, found.story.spec.gpu_types
     down = down_in_words(cluster, types, found.unheld) or "every server is in service"
     one = " of one type" if len(cluster.pools) > 1 else ""
     up = _most_up(cluster, types)
@@ -369,9 +364,7 @@ def _most_up(cluster: Cluster, types: Sequence[str]) -> int:
 
 def _taken(found: Explanation, evidence: Wait) -> str:
     """Return how many GPUs are not in the hands of others, and what these hold."""
-    if found.state is None:
-        return f"it needs {gpus_in_words(evidence.needed)}, and others hold too many"
-    cluster, types = found.state.cluster, found.story.spec.gpu_types
+    cluster, types = found.there.cluster, found.story.spec.gpu_types
     one = " of one type" if len(cluster.pools) > 1 else ""
     held = held_by_others(cluster, types) or "others hold nothing now"
     return (
@@ -383,9 +376,9 @@ def _taken(found: Explanation, evidence: Wait) -> str:
 def _beside(found: Explanation, evidence: Wait) -> str:
     """Return what a job needs beside its GPUs, and what servers have of it."""
     spec, held = found.story.spec, ""
-    if found.state is not None and found.state.cluster.is_beside_taken:
-        held = f"; {held_by_others(found.state.cluster, spec.gpu_types)}"
-    beside = None if found.present is None else found.present.beside
+    if found.there.cluster.is_beside_taken:
+        held = f"; {held_by_others(found.there.cluster, spec.gpu_types)}"
+    beside = found.present.beside
     words = "not with enough CPUs and memory" if beside is None else f"not with {beside.words()}"
     if not spec.gpus:
         return f"no server has enough: it needs {words.removeprefix('not with ')}{held}"
@@ -403,10 +396,10 @@ def _shared(found: Explanation, evidence: Wait) -> str:
 
 def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
     """Return which servers a job waits for, and what it saved there."""
-    job, state = found.job, found.state
-    if job is None or state is None or not (nodes := awaited(job, state.cluster)):
+    job, cluster = found.job, found.there.cluster
+    if job is None or not (nodes := awaited(job, cluster)):
         return "its newest checkpoint lies on a server that does not answer"
-    place = (job.checkpoints or ())[out_of_reach(job, state.cluster)]
+    place = (job.checkpoints or ())[out_of_reach(job, cluster)]
     step = "" if place.step is None else f", of step {place.step},"
     silent = "is not held" if set(nodes) <= set(found.unheld) else "does not answer"
     return (
@@ -419,7 +412,7 @@ def _checkpoint_stays(found: Explanation, evidence: Wait) -> str:
     """Return where a job's checkpoint is, why it stays there, and what is free there."""
     failures = [own.event for own in found.story.own if isinstance(own.event, LaunchFailed)]
     cause = failures[-1].cause if failures else "it is too large to be copied"
-    home = found.job and found.state and home_of(found.job, found.state.cluster)
+    home = found.job and home_of(found.job, found.there.cluster)
     if not home:
         return cause
     free = home.offered.bit_count() if home.is_up else 0
@@ -448,8 +441,7 @@ def _split_kept(found: Explanation, evidence: Wait) -> str:
 def _proposed(found: Explanation, evidence: Wait) -> str:
     """Return that the order lets a job start, and what became of its last proposal."""
     lets = "the order lets it start"
-    state, job_id = found.state, found.story.job_id
-    last = None if state is None else state.proposals.rejections.get(job_id)
+    last = found.there.proposals.rejections.get(found.story.job_id)
     if last is None:
         return f"{lets}, and no place was proposed for it yet"
     return f"{lets}, and {proposal_rejection_in_words(last)}"
@@ -460,7 +452,7 @@ def _more_gpus(found: Explanation, evidence: Wait) -> list[str]:
     present = found.present
     if evidence.detail == HEIGHT_MOST:
         return ["a job ends or leaves a server on which it may take turns, or GPUs come free to it"]
-    missing = 0 if present is None else present.missing(Reason.no_capacity)
+    missing = present.missing(Reason.no_capacity)
     if missing <= 0:
         return ["a job that ranks before it starts, ends or comes to rank behind it"]
     gpus = "1 more GPU comes" if missing == 1 else f"{missing} more GPUs come"
@@ -485,7 +477,7 @@ def _next_round(found: Explanation, evidence: Wait) -> list[str]:
     if rules is None or rules.backend_rounds or not rules.round_us:
         return ["the next round finds room for it"]
     at = clock(rules.grid_at(found.story.at_us))
-    wait = None if present is None else present.wait
+    wait = present.wait
     why = f"; as things are it would wait there: {wait.reason}" if wait else ""
     return [f"the round at {at}, or a later one, finds room for it{why}"]
 
@@ -498,7 +490,7 @@ def _wait_ends(found: Explanation, evidence: Wait) -> list[str]:
 
 
 def _guard_ends(found: Explanation, evidence: Wait) -> list[str]:
-    pinned = () if found.present is None else found.present.pinned[:1]
+    pinned = found.present.pinned[:1]
     first = [f"a guard ends, the first at {clock(until_us)}: {job}" for job, until_us in pinned]
     return [
         f"{(first or ['a job that may not be preempted ends'])[0]}, or GPUs come free otherwise"
@@ -506,7 +498,7 @@ def _guard_ends(found: Explanation, evidence: Wait) -> list[str]:
 
 
 def _others_end(found: Explanation, evidence: Wait) -> list[str]:
-    jobs = {} if found.state is None else found.state.jobs
+    jobs = found.there.jobs
     return [
         f"{each.job_id} ends {'well' if each.when == 'ok' else 'in whatever way'}"
         for each in found.story.spec.depends_on
@@ -515,7 +507,7 @@ def _others_end(found: Explanation, evidence: Wait) -> list[str]:
 
 
 def _needs_quota(found: Explanation, evidence: Wait) -> list[str]:
-    missing = 1 if found.present is None else max(1, found.present.missing(Reason.quota))
+    missing = max(1, found.present.missing(Reason.quota))
     queue = found.story.spec.queue
     return [f"jobs of queue {queue} give back {gpus_in_words(missing)}, or its quota is raised"]
 
@@ -530,7 +522,7 @@ def _was_not_launched(found: Explanation) -> bool:
 
 def _bring_back(found: Explanation, _: Wait) -> str:
     """Return how servers and GPUs that are out of service get back to work."""
-    servers = () if found.state is None else found.state.cluster.servers.values()
+    servers = found.there.cluster.servers.values()
     drained = [each.name for each in servers if each.drained and each.health is Health.up]
     aside = [each for each in servers if each.is_up and each.quarantined]
     ways = []
@@ -601,23 +593,18 @@ def _discard(found: Explanation) -> str:
 
 
 def _down(found: Explanation, _: Wait) -> str:
-    if found.state is None:
-        return ""
-    return down_in_words(found.state.cluster, found.story.spec.gpu_types, found.unheld)
+    return down_in_words(found.there.cluster, found.story.spec.gpu_types, found.unheld)
 
 
 def _holders_outside(found: Explanation, _: Wait) -> str:
-    if found.state is None:
-        return ""
-    held = held_by_others(found.state.cluster, found.story.spec.gpu_types)
+    held = held_by_others(found.there.cluster, found.story.spec.gpu_types)
     return held.replace("others hold", "those who hold", 1)
 
 
 def _others_leave(found: Explanation, evidence: Wait) -> list[str]:
     """Return how many GPUs others must leave that hold too many of them."""
     types = found.story.spec.gpu_types
-    up = 0 if found.state is None else _most_up(found.state.cluster, types)
-    missing = gpus_in_words(max(1, evidence.needed - up))
+    missing = gpus_in_words(max(1, evidence.needed - _most_up(found.there.cluster, types)))
     return [f"others leave {missing} or more of one type, or servers join"]
 
 
@@ -789,5 +776,5 @@ _WORDS: dict[Reason, _Words] = {
 
 def _there(found: Explanation, evidence: Wait) -> list[JobId]:
     """Return the blockers that have not ended."""
-    jobs = {} if found.state is None else found.state.jobs
+    jobs = found.there.jobs
     return [each for each in evidence.blockers if each in jobs]

@@ -9,33 +9,51 @@ A policy that remembers what jobs did gets every event from the beginning of its
 snapshot of its memory: otherwise it would rank them differently.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from shunter.ask.log_reading import Rules, fold_events, restored
-from shunter.ask.recorded_terms import Rebuild, Term, takes_notes
-from shunter.ask.why.job_events import JobEvents
+import orjson
+
+from shunter.ask.log_reading import Rules, restored
+from shunter.ask.recorded_terms import (
+    REMEMBERS,
+    Rebuild,
+    Term,
+    classing_of,
+    last_start,
+    takes_notes,
+    term_on,
+)
+from shunter.ask.why.job_events import WITHOUT_JOB, JobEvents
 from shunter.ask.why.present import Present, demand_of, present_of
+from shunter.ask.why.timeline import WaitReasons
 from shunter.core import NO_RESULT, AnyPolicy, JobPhase, State
-from shunter.core.fold import RULES, SET_ASIDE
+from shunter.core.fold import RULES, depart
 from shunter.core.planning import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events import (
+    TRIALS,
     AllocationChanged,
+    ConfigChanged,
     Event,
+    JobId,
+    Outcome,
     RoundPlanned,
     SchedulerStarted,
     Trigger,
     Wait,
     WaitReasonChanged,
+    decode_event,
 )
 from shunter.events.log import LogReader, Snapshot
 from shunter.gc_control import collector_off
 
-REMEMBERS = "it decides by what it remembers of the rounds before"
+LONG_RUN = 20_000
+"""A snapshot is gone on from where a job runs for so many events; ours."""
 
 
 @dataclass(slots=True)
@@ -60,10 +78,12 @@ class Planned:
 class PointAsked:
     """The state at the point asked for, with what was looked at on the way.
 
-    `present` is how the job stands there, if it waits.
+    `launches` are when its attempts began, `reasons` why it waited. `present` is how the job stands
+    there, if it waits.
     """
 
     state: State
+    reasons: WaitReasons
     launches: list[tuple[int, int]] = field(default_factory=list)
     planned: Planned = field(default_factory=Planned)
     present: Present | None = None
@@ -90,24 +110,24 @@ def rules_of(story: JobEvents, rebuild: Rebuild) -> Rebuilt:
 
 
 async def fold_story(
-    reader: LogReader, story: JobEvents, rebuild: Rebuild, *, plan: bool, track: bool
+    reader: LogReader, story: JobEvents, rebuild: Rebuild, *, plan: bool
 ) -> PointAsked:
-    """Fold up to the end of a story; plan again before its last round.
+    """Fold a log for a story up to its end; plan again before its last round.
 
     Args:
         reader: the log.
         story: the job's story, which says where to stop.
         rebuild: makes the policy of a term.
         plan: whether to ask the policy again.
-        track: whether to look for the instants at which the job's attempts began.
     """
-    pause = _pause(story) if plan else story.seq
-    from_seq = story.own[0].seq - 1 if track else story.seq
-    replay = _Replay(reader, story, rebuild, track=track)
-    await replay.begin(min(from_seq, pause), plan=plan)
-    await replay.fold_upto(pause)
+    replay = _Replay(reader, story, rebuild)
+    await replay.begin(plan=plan)
     folded = replay.folded
+    if not plan and replay.is_alone():
+        await replay.fold_alone()
+        return folded
     if plan:
+        await replay.fold_to_plan()
         folded.planned = replay.plan()
     await replay.fold_upto(story.seq)
     job = folded.state.jobs.get(story.job_id)
@@ -124,41 +144,104 @@ async def fold_story(
 class _Replay:
     """Folds a log up to the points where the policy is asked."""
 
-    def __init__(
-        self, reader: LogReader, story: JobEvents, rebuild: Rebuild, *, track: bool
-    ) -> None:
-        self.folded = PointAsked(State())
+    def __init__(self, reader: LogReader, story: JobEvents, rebuild: Rebuild) -> None:
+        self.folded = PointAsked(State(), WaitReasons(story.job_id))
         self._reader = reader
         self._story = story
         self._rebuild = rebuild
-        self._tracks = track
         self._told: Term | None = None
         self._rules: Rules = RULES
 
-    async def begin(self, upto: int, *, plan: bool) -> None:
+    async def begin(self, *, plan: bool) -> None:
         """Start from a snapshot; the notes of a policy begin with its term."""
+        upto = self._story.own[0].seq - 1
         began = self._began() if plan else None
         snapshot = await self._reader.snapshot_at(upto)
         if began is None:
             await self._restore(snapshot)
-            return
-        if snapshot is not None and snapshot.seq >= began and snapshot.memory:
+        elif snapshot is not None and snapshot.seq >= began and snapshot.memory:
             await self._restore(snapshot)
             self._told = self._remembering(snapshot)
+        else:
+            earlier = await self._reader.snapshot_at(min(upto, began - 1))
+            await self._restore(earlier)
+            await self.fold_upto(began - 1)
+            self._told, _ = self._fresh()
+
+    async def fold_to_plan(self) -> None:
+        """Fold up to the last event before the round whose reasons hold at the end.
+
+        Where no round was planned since the job came, its class's reason holds for it too: rounds
+        are skipped only where planning would have said the same as before. So its own coming is as
+        good a point; and where the class has none either, what the next round will find is at the
+        end.
+        """
+        story = self._story
+        last = story.last_round
+        if last is not None:
+            await self.fold_upto(last.seq - 1)
             return
-        await self._restore(await self._reader.snapshot_at(min(upto, began - 1)))
-        await self.fold_upto(began - 1)
-        self._told, _ = self._fresh()
+        await self.fold_upto(story.own[0].seq)
+        state = self.folded.state
+        job = state.jobs.get(story.job_id)
+        if job is None or job.waits_as not in state.class_waits:
+            await self.fold_upto(story.seq)
 
     async def _restore(self, snapshot: Snapshot | None) -> None:
         self.folded.state, self._rules = await restored(self._reader, snapshot)
+        self.folded.reasons.begin(self.folded.state)
+        self._begin_term()
 
     async def fold_upto(self, seq: int) -> None:
-        """Fold events up to a number."""
+        """Fold events up to a number, but for those while the job only runs."""
+        own = [each for each in self._story.own if each.seq > self.folded.state.seq]
+        ends = [*(each.seq for each in own), self._story.seq + 1]
+        for each, end in zip(own, ends[1:], strict=True):
+            if each.seq <= seq and min(end, seq) - each.seq > LONG_RUN:
+                await self._fold_frames(each.seq)
+                await self._skip(min(end - 1, seq))
+        await self._fold_frames(seq)
+
+    async def _fold_frames(self, seq: int) -> None:
         state = self.folded.state
         with collector_off():
             async for frame in self._reader.frames(state.seq, seq):
                 self._fold(frame.events(state.seq, seq))
+
+    async def fold_alone(self) -> None:
+        """Fold to the end of the story, without jobs that it does not depend on."""
+        story, state = self._story, self.folded.state
+        alone = {story.job_id, *(each.job_id for each in story.spec.depends_on)}
+        for job in [each for each in state.jobs.values() if each.job_id not in alone]:
+            depart(state, job, state.now_us, Outcome.cancelled)
+        words = [orjson.dumps(job_id) for job_id in sorted(alone)]
+        before: list[tuple[int, Event]] = []
+        came = story.own[0].seq
+        async for frame in self._reader.frames(state.seq, came - 1):
+            for seq, row in frame.rows_with(WITHOUT_JOB, words):
+                if state.seq < seq < came and (row[2] is None or row[2] in alone):
+                    before.append((seq, decode_event(row)))
+        since = [*story.shared, *((each.seq, each.event) for each in story.own)]
+        for seq, event in (*before, *sorted(since, key=lambda each: each[0])):
+            state.seq = seq - 1
+            own = _without_others(event, alone) if isinstance(event, RoundPlanned) else event
+            self._fold([own])
+
+    async def _skip(self, seq: int) -> None:
+        """Go on from the newest snapshot up to an event, while the job only runs.
+
+        Not with the notes of a policy, which takes them of others too.
+        """
+        state = self.folded.state
+        job = state.jobs.get(self._story.job_id)
+        if self._told is not None or job is None or job.phase is not JobPhase.running:
+            return
+        rounds = self._story.rounds  # one that decides of the job next has to be folded
+        planned = bisect_right(rounds, seq, key=lambda each: each.seq) - 1
+        upto = min(seq, rounds[planned].seq - 1) if planned >= 0 else seq
+        snapshot = await self._reader.snapshot_at(upto)
+        if snapshot is not None and snapshot.seq > state.seq:
+            await self._restore(snapshot)
 
     def plan(self) -> Planned:
         """Ask the policy on the state, at the round that follows or at once."""
@@ -171,36 +254,51 @@ class _Replay:
             return self._told, ""
         return self._fresh()
 
-    def _fold(self, events: Sequence[Event]) -> None:
-        """Fold events, tell a policy that takes notes, and look for launches."""
-        if not self._tracks and self._told is None:
-            fold_events(self.folded.state, events, self._rules)
-            return
-        state, job_id = self.folded.state, self._story.job_id
+    def _fold(self, events: Iterable[Event]) -> None:
+        """Fold events, tell a policy that takes notes, and look for launches and reasons."""
+        folded, job_id = self.folded, self._story.job_id
+        state, follow = folded.state, folded.reasons.follow
         for event in events:
-            if isinstance(event, RoundPlanned) and self._told is not None:
+            kind = type(event)
+            if kind is RoundPlanned and self._told is not None:
                 self._told.stand_before(event.at_us)
-            result = self._rules[type(event)](state, event) or NO_RESULT
+            result = self._rules[kind](state, event) or NO_RESULT
             state.now_us = event.at_us
             state.seq += 1
             if self._told is not None:
                 self._told.tell(event, result)
-            if self._tracks and any(job.job_id == job_id for job in result.launched):
-                self.folded.launches.append((state.seq, event.at_us))
+            if kind is SchedulerStarted or kind is ConfigChanged:
+                self._begin_term()
+            if result.launched and any(job.job_id == job_id for job in result.launched):
+                folded.launches.append((state.seq, event.at_us))
+            follow(event, state)
+
+    def is_alone(self) -> bool:
+        """Say whether the reasons of an ended job follow without the other jobs.
+
+        They do where outcomes take no time, so that it waits for nobody to leave, and where gangs
+        are not told apart by samples of others. That is a fifth of the work.
+        """
+        own = [each.event for each in self._story.own]
+        terms = [event for _, event in self._story.terms]
+        starts = [last_start(terms[:count]) for count in range(1, len(terms) + 1)]
+        return (
+            all(each.instant for each in own if isinstance(each, AllocationChanged))
+            and not any(isinstance(each, TRIALS) for each in own)
+            and all(classing_of(each, self._rebuild) is None for each in starts)
+        )
+
+    def _begin_term(self) -> None:
+        """Let gangs be told apart as the policy does that decides from here on."""
+        state, terms = self.folded.state, self._story.terms
+        started = last_start(event for seq, event in terms if seq <= state.seq)
+        self.folded.reasons.begin_term(classing_of(started, self._rebuild))
 
     def _fresh(self) -> tuple[Term | None, str]:
         """Return the policy begun anew on the state."""
-        started = self._story.started
-        if started is None:
-            return None, "the log does not say which policy decided"
-        fault = self.folded.state.policy_fault
-        if fault.startswith(SET_ASIDE):
-            return None, f"the policy is {fault}"
-        try:
-            term = Term(started, _with_all_reasons(self._rebuild), self.folded.state)
-        except (ConfigError, NotFoundError, UsageError) as error:
-            return None, str(error)
-        return (None, REMEMBERS) if getattr(term.policy, "remembers", False) else (term, "")
+        rebuild = _with_all_reasons(self._rebuild)
+        term, problem = term_on(self._story.started, self.folded.state, rebuild)
+        return term, f"it {problem}" if problem == REMEMBERS else problem
 
     def _began(self) -> int | None:
         """Return the event that began the term, if its policy takes notes from there on."""
@@ -218,6 +316,23 @@ class _Replay:
         if term is not None:
             term.restore(snapshot.memory)
         return term
+
+
+def _without_others(event: RoundPlanned, alone: Container[str]) -> RoundPlanned:
+    """Return a round that names no jobs but some."""
+    if not (event.consolidated or event.spread or event.admitted or event.dismissed):
+        return event
+
+    def own(job_ids: Iterable[JobId]) -> tuple[JobId, ...]:
+        return tuple(job_id for job_id in job_ids if job_id in alone)
+
+    return replace(
+        event,
+        consolidated=own(event.consolidated),
+        spread=own(event.spread),
+        admitted=own(event.admitted),
+        dismissed=own(event.dismissed),
+    )
 
 
 def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) -> Planned:
@@ -243,20 +358,6 @@ def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) 
             planned.leaves = not planned.starts
     planned.waits = job.phase is JobPhase.waiting
     return planned
-
-
-def _pause(story: JobEvents) -> int:
-    """Return the last event before the round whose reasons hold then.
-
-    Where no round was planned since the job came, its class's reason holds for it too: rounds are
-    skipped only where planning would have said the same as before. So its own coming is as good a
-    point; and where the class has none either, what the next round will find is at the end.
-    """
-    last = story.last_round
-    if last is not None:
-        return last.seq - 1
-    has_reason = bool(story.told) and story.told[-1].wait is not None
-    return story.own[0].seq if has_reason else story.seq
 
 
 def _with_all_reasons(rebuild: Rebuild) -> Rebuild:

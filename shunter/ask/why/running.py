@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isclose
 
-from shunter.ask.attempts import AttemptTurns, happened_us
+from shunter.ask.job_history import AttemptTurns, happened_us
 from shunter.ask.waits import stands_still
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own

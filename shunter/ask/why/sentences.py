@@ -106,30 +106,27 @@ def details(found: Explanation) -> list[str]:
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
     lines += _dated(found, now)
-    if found.present is not None and now.wait.reason is not Reason.quota:
+    if now.wait.reason is not Reason.quota:
         lines += _kept_for_others(found.present.gpus)
-    if found.state is not None and found.state.targets_status:
-        lines.append(f"shares are the last that could be computed: {found.state.targets_status}")
-    if found.state is not None and found.state.policy_fault:
-        lines.append(f"the policy failed, and nothing was decided: {found.state.policy_fault}")
+    state = found.there
+    if state.targets_status:
+        lines.append(f"shares are the last that could be computed: {state.targets_status}")
+    if state.policy_fault:
+        lines.append(f"the policy failed, and nothing was decided: {state.policy_fault}")
     lines += rank_lines(found)
-    present = found.present
-    if present is not None and present.starves_us is not None:
-        at = clock(present.starves_us)
+    if found.present.starves_us is not None:
+        at = clock(found.present.starves_us)
         lines.append(f"if it waits until {at}, it has starved and goes to the head of the line")
     return lines + _promised(found, now)
 
 
 def _promised(found: Explanation, now: Segment) -> list[str]:
     """Return from when on GPUs are promised to a job, or whose promise it waits for."""
-    present, state, story_id = found.present, found.state, found.story.job_id
-    if state is None:
-        return []
-    basis = "" if present is None else present.promise_basis
-    if story_id in state.reservations:
-        line = f"GPUs are promised to it from {clock(state.reservations[story_id])} on"
-        return [f"{line}; {basis}" if basis else line]
-    if present is None or not present.outlasts or now.wait.reason is not Reason.outranked:
+    present, promised_us = found.present, found.there.reservations.get(found.story.job_id)
+    if promised_us is not None:
+        line = f"GPUs are promised to it from {clock(promised_us)} on"
+        return [f"{line}; {present.promise_basis}" if present.promise_basis else line]
+    if not present.outlasts or now.wait.reason is not Reason.outranked:
         return []
     return [present.outlasts]
 
@@ -198,11 +195,10 @@ def _signal(found: Explanation, failed: JobFailed) -> str:
 
 def _others(found: Explanation) -> str:
     """Return who has yet to leave the GPUs that a job was granted."""
-    evidence, state = found.evidence, found.state
-    blockers = () if evidence is None else evidence.blockers
-    if state is None or not blockers:
+    blockers = () if found.evidence is None else found.evidence.blockers
+    if not blockers:
         return "others have"
-    names = [f"{job_id} ({state.jobs[job_id].phase})" for job_id in blockers]
+    names = [f"{job_id} ({found.there.jobs[job_id].phase})" for job_id in blockers]
     return f"{first_of(names, OTHERS_NAMED)} {'has' if len(blockers) == 1 else 'have'}"
 
 
@@ -379,7 +375,7 @@ def _dated(found: Explanation, now: Segment) -> list[str]:
         f"{now.wait.reason} is what round {told.number} found at {clock(told.at_us)}; "
         f"the numbers are of {clock(found.story.at_us)}"
     )
-    if present is not None and present.wait is not None:
+    if present.wait is not None:
         again = present.wait.reason
         same = "the same" if again is now.wait.reason else str(again)
         words += f", and if nothing else happens the next round finds {same}"
@@ -442,7 +438,7 @@ def scores_in_words(found: Explanation, own: Own) -> str:
 
 def rank_in_words(found: Explanation) -> str:
     """Return what the score says that the job has at the instant asked for."""
-    place = None if found.present is None else found.present.place
+    place = found.present.place
     if place is None:
         return ""
     used_gpu_us = found.used_gpu_us(found.story.at_us)
@@ -451,7 +447,7 @@ def rank_in_words(found: Explanation) -> str:
 
 def rank_lines(found: Explanation) -> list[str]:
     """Return where a job ranks, and what those before it have left to do."""
-    place = None if found.present is None else found.present.place
+    place = found.present.place
     if place is None:
         return []
     ahead = (

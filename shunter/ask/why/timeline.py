@@ -1,47 +1,32 @@
 """The life of a job in order: when it waited and held GPUs, and why it waited in each part."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+
+import orjson
 
 from shunter.ask.recorded_terms import Began, config_of
-from shunter.ask.waits import told_apart
-from shunter.ask.why.job_events import (
-    JobEvents,
-    Own,
-    RecordedWait,
-    Round,
-    gives_gpus,
-    proposal_wait,
-)
+from shunter.ask.waits import told_apart, wait_to_count
+from shunter.ask.why.job_events import JobEvents, Own, Round, gives_gpus, is_ordered
 from shunter.ask.words import clock
-from shunter.core import Health, State, turn_of
-from shunter.core.fold import apply
+from shunter.core import Health, Job, JobPhase, State
+from shunter.core.planning import Classing
 from shunter.events import (
-    ARRAY,
-    BACKING_OFF,
-    CHECKPOINT,
     DISPLACED,
-    HELD,
     JOB_ENDS,
     NOTHING,
-    RESIZED,
-    STAYS,
     Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
+    Demand,
     Event,
     GpuQuarantined,
     GpuRestored,
     GpusReleased,
     GpusTaken,
-    GpuType,
-    JobHeld,
     JobId,
-    JobReleased,
     JobRetried,
     JobSuspended,
     LaunchFailed,
@@ -54,25 +39,19 @@ from shunter.events import (
     NodeRestored,
     NodeUnreachable,
     Outcome,
+    ProfileSampled,
+    QuotaChanged,
     Reason,
+    RoundPlanned,
+    ToleranceLearnt,
     Wait,
     WaitReasonChanged,
     is_preemption,
     outcome_of,
+    row_encoder,
+    row_fields,
 )
 from shunter.events.log import LogReader
-
-
-def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
-    """Return when attempts began: (number, instant); None: events do not say.
-
-    Where outcomes take no time, the decision is the launch. Otherwise a job may have to wait for
-    others to leave its GPUs, and only the fold knows until when.
-    """
-    granted = [each for each in own if gives_gpus(each.event)]
-    if any(not each.event.instant for each in granted):  # type: ignore[union-attr]  # all grants
-        return None
-    return [(each.seq, each.event.at_us) for each in granted]
 
 
 def last_grant(own: Sequence[Own]) -> Own | None:
@@ -82,17 +61,6 @@ def last_grant(own: Sequence[Own]) -> Own | None:
 
 #     submitted ──wait──▶ launched ──run──▶ preempted ──wait──▶ launched ──run──▶ finished
 #
-# A job waits for its own reason, else for that of its class of equal jobs, which may be older than
-# the wait, else for what its last attempt left for, or for a round (as in `waits.wait_of`).
-
-_FIRST_ROUND = Wait(Reason.waiting_for_round)
-_FIRST_RELEASE = Wait(Reason.waiting_for_release)
-_HOLDERS = {
-    BACKING_OFF: Reason.backing_off,
-    ARRAY: Reason.array_limit,
-    CHECKPOINT: Reason.checkpoint_unreachable,
-    STAYS: Reason.checkpoint_stays,
-}
 
 
 @dataclass(frozen=True)
@@ -125,6 +93,16 @@ class Segment:
 
     from_us: int
     to_us: int
+    wait: Wait
+    told: Round | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonChange:
+    """Why a job waits from an event on, and the round that recorded it, if one did."""
+
+    seq: int
+    at_us: int
     wait: Wait
     told: Round | None
 
@@ -230,174 +208,165 @@ class _Timeline:
         return RunSpan(number, *self._runs_since, to_us, self._where, self._holds, by)
 
 
-def segments_of(story: JobEvents, waiting: Waiting, *, blocked: bool) -> list[Segment]:
+_OF_ALL = frozenset(
+    (
+        *(RoundPlanned, QuotaChanged, ToleranceLearnt, ProfileSampled, *JOB_ENDS),
+        *(NodeAdded, NodeDrained, NodeRestored, NodeLost, NodeUnreachable, NodeReachable),
+        *(NodeRemoved, GpuQuarantined, GpuRestored, GpusTaken),
+    )
+)
+"""The kinds of events by which the reason of a job may change that they are not about."""
+
+
+class WaitReasons:
+    """Why one job waits, by `wait_of` the state after each event of its log.
+
+    `changes` has a part for each reason, or recorded numbers, that differ from those before. A
+    class of equal jobs may wait since before the first event that is followed (`begin`): which
+    round said so is looked for backwards from there (`with_rounds`).
+    """
+
+    def __init__(self, job_id: JobId) -> None:
+        self.changes: list[ReasonChange] = []
+        self._job_id = job_id
+        self._begin_seq = 0
+        self._round: Round | None = None
+        self._of_classes: dict[Demand, Round] = {}
+        self._of_own: Round | None = None
+        self._of_leaving: Round | None = None
+        self._classing: Classing | None = None
+        self._last: tuple[Wait, Round | None] | None = None
+        self._is_recorded = False
+        self._unknown: dict[Round | None, tuple[Demand, int]] = {}
+
+    def begin(self, state: State) -> None:
+        """Follow events from a state on; others may have been followed before."""
+        self._begin_seq = state.seq
+        self._of_classes.clear()
+        self._is_recorded |= any(job.must_consolidate for job in state.jobs.values())
+
+    def begin_term(self, classing: Classing | None) -> None:
+        """Tell gangs apart from here on as the policy of a new term does."""
+        self._classing = classing
+
+    async def with_rounds(self, reader: LogReader, parts: Sequence[Segment]) -> list[Segment]:
+        """Return parts with the rounds of before that said why classes waited."""
+        found: dict[Round | None, Round | None] = {}
+        for part in parts:
+            if part.told in self._unknown and part.told not in found:
+                found[part.told] = await _round_that_told(reader, *self._unknown[part.told])
+        return [replace(part, told=found.get(part.told, part.told)) for part in parts]
+
+    def follow(self, event: Event, state: State) -> None:
+        """Note why the job waits right after an event, which is folded."""
+        kind = type(event)
+        if kind is RoundPlanned:
+            self._note_round(event, state.seq)
+        elif getattr(event, "job_id", None) == self._job_id:
+            self._note_own(event)
+        elif kind not in _OF_ALL:
+            return
+        job = state.jobs.get(self._job_id)
+        if job is None or job.phase not in (JobPhase.waiting, JobPhase.granted):
+            self._last = None
+            return
+        demand = self._class_of(job, state)
+        wait = wait_to_count(job, state, demand)
+        assert wait is not None, "a job that waits has a reason"
+        told = self._recorded_by(wait, job, state, demand)
+        reason = told_apart(wait, job.demand.gpu_types, state.cluster)
+        wait = wait if reason is wait.reason else replace(wait, reason=reason)
+        if self._last != (wait, told):
+            self._last = wait, told
+            self.changes.append(ReasonChange(state.seq, event.at_us, wait, told))
+
+    def _note_round(self, event: Event, seq: int) -> None:
+        assert isinstance(event, RoundPlanned), "its kind was looked at"
+        self._round = Round(seq, event.number, event.at_us)
+        self._is_recorded |= bool(event.consolidated or event.spread)
+        self._of_classes.update(dict.fromkeys([each.demand for each in event.waits], self._round))
+
+    def _note_own(self, event: Event) -> None:
+        if isinstance(event, WaitReasonChanged):
+            self._of_own = self._round
+        elif isinstance(event, AllocationChanged):
+            self._of_leaving = None if is_ordered(event) else self._round
+        elif isinstance(event, AttemptLost):
+            self._of_leaving = None
+
+    def _class_of(self, job: Job, state: State) -> Demand:
+        """Return the class that the job waits in; logs of before do not say it of gangs."""
+        if self._classing is None or self._is_recorded or job.must_consolidate:
+            return job.waits_as
+        return replace(job.demand, tight=self._classing.is_tight(job.spec, state.messages))
+
+    def _recorded_by(self, wait: Wait, job: Job, state: State, demand: Demand) -> Round | None:
+        """Return the round that recorded why the job waits; None: none did."""
+        if wait is job.wait:
+            return self._of_own
+        if wait is job.left_for:
+            return self._of_leaving
+        if wait is not state.class_waits.get(demand):
+            return None
+        if demand not in self._of_classes:
+            stand_in = Round(-1 - len(self._unknown), 0, 0)
+            self._of_classes[demand] = stand_in
+            self._unknown[stand_in] = demand, self._begin_seq
+        return self._of_classes[demand]
+
+
+def segments_of(story: JobEvents, waiting: Waiting, reasons: WaitReasons) -> list[Segment]:
     """Return the parts of a wait, each with the reason that held then.
 
-    Args:
-        story: what the log says of the job.
-        waiting: the stretch.
-        blocked: whether the job still waits for others at the end of the story.
+    Within an instant only the last reason counts. Where the whole wait lies within one, that is
+    the last reason before the round that ended it. A job that has left its GPUs and is ending has
+    none, and no round will look at it.
     """
     end_us = story.at_us if waiting.to_us is None else waiting.to_us
-    reasons = _Reasons(story, waiting, blocked=blocked)
+    changes = [
+        each
+        for each in reasons.changes
+        if waiting.from_seq <= each.seq and (waiting.to_seq is None or each.seq < waiting.to_seq)
+    ]
+    if waiting.to_us is not None and waiting.to_us > waiting.from_us:
+        changes = [each for each in changes if each.at_us < end_us]
+    elif waiting.to_seq is not None:
+        grant = last_grant([own for own in story.own if own.seq <= waiting.to_seq])
+        planned = None if grant is None else grant.round
+        changes = [each for each in changes if planned is None or each.seq < planned.seq][-1:]
     found: list[Segment] = []
-    cuts = sorted({at for at in reasons.cuts() if waiting.from_us <= at < end_us})
-    for start_us, stop_us in pairwise([*cuts, end_us]):
-        wait, told = reasons.at(start_us)
+    for each in {change.at_us: change for change in changes}.values():
         last = found[-1] if found else None
-        if last is not None and last.wait.reason is wait.reason:
-            found[-1] = _going_on(last, stop_us, wait, told)
-        else:
-            found.append(Segment(start_us, stop_us, wait, told))
-    if not found or waiting.to_us is None:
-        wait, told = reasons.at_end()
-        if not found or found[-1].wait.reason is not wait.reason:
-            found.append(Segment(end_us, end_us, wait, told))
-        else:
-            found[-1] = _going_on(found[-1], found[-1].to_us, wait, told)
-    return found
+        if last is None:
+            found.append(Segment(waiting.from_us, end_us, each.wait, each.told))
+        elif last.wait.reason is not each.wait.reason:
+            found[-1] = replace(last, to_us=each.at_us)
+            found.append(Segment(each.at_us, end_us, each.wait, each.told))
+        elif last.told is None and each.told is None:  # numbers of a round stay those of the first
+            found[-1] = replace(last, wait=each.wait)
+    ending = Segment(waiting.from_us, end_us, Wait(Reason.waiting_for_round), None)
+    return found or [ending]
 
 
-def _going_on(last: Segment, to_us: int, wait: Wait, told: Round | None) -> Segment:
-    """Return a part that goes on; a reason that no round told is the last one."""
-    latest = wait if told is None and last.told is None else last.wait
-    return Segment(last.from_us, to_us, latest, last.told)
+_NUMBER, _WAITS = (row_fields(RoundPlanned).index(name) for name in ("number", "waits"))
 
 
-class _Reasons:
-    """Why a job waits at any instant of one stretch."""
-
-    def __init__(self, story: JobEvents, waiting: Waiting, *, blocked: bool) -> None:
-        self._story = story
-        self._waiting = waiting
-        self._told_us = [told.at_us for told in story.told]
-        self._unblocked_us = _unblocked_us(story, blocked=blocked)
-        self._initial = _initial(waiting)
-
-    def cuts(self) -> list[int]:
-        """Return the instants at which the reason may become another one."""
-        own = [each.event.at_us for each in self._story.own]
-        met = [] if self._unblocked_us is None else [self._unblocked_us]
-        met += [planned.at_us for planned in self._planned_since_displaced()[:1]]
-        met += [admission.at_us for admission in self._story.admissions]
-        return [self._waiting.from_us, *self._told_us, *own, *met]
-
-    def at(self, at_us: int) -> tuple[Wait, Round | None]:
-        """Return the reason right after everything of an instant has happened."""
-        return self._reason(at_us, bisect_right(self._told_us, at_us))
-
-    def at_end(self) -> tuple[Wait, Round | None]:
-        """Return the reason at the end of the stretch, which may end within an instant.
-
-        Rounds after one that has ended say nothing of it, nor does the one that ended it.
-        """
-        to_us, to_seq = self._waiting.to_us, self._waiting.to_seq
-        at_us = self._story.at_us if to_us is None else to_us
-        told = self._story.told
-        if to_seq is not None:
-            ended = last_grant([own for own in self._story.own if own.seq <= to_seq])
-            by = None if ended is None else ended.round
-            told = [each for each in told if each.seq < to_seq and each.round != by]
-        return self._reason(at_us, len(told))
-
-    def _reason(self, at_us: int, told: int) -> tuple[Wait, Round | None]:
-        own = self._own(at_us)
-        if own is not None:
-            return own
-        latest: RecordedWait | None = self._story.told[told - 1] if told else None
-        if latest is None or latest.wait is None:
-            return self._initial
-        return latest.wait, latest.round
-
-    def _own(self, at_us: int) -> tuple[Wait, Round | None] | None:
-        """Return a reason that is the job's alone."""
-        held: Reason | None = None
-        found: tuple[Wait, Round | None] | None = None
-        after = self._waiting.from_seq
-        for own in self._story.own:
-            event = own.event
-            if event.at_us > at_us:
-                break
-            if isinstance(event, JobHeld | JobReleased):
-                held = _reason_of_hold(event)
-            elif isinstance(event, AllocationChanged):
-                # A grant on which the job is launched at once ends the wait.
-                is_later = own.seq > self._waiting.from_seq and event.at_us != self._waiting.to_us
-                after = own.seq if is_later else after
-                found = (_FIRST_RELEASE, None) if is_later and gives_gpus(event) else None
-                if is_later and is_displacement(event) and not self._was_planned(at_us):
-                    found = _displaced_by(event), None
-            elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
-                found = event.wait, own.round
-        if held is Reason.array_limit:
-            return turn_of(self._story.spec), None
-        if held is not None:
-            return Wait(held), None
-        if self._unblocked_us is None or at_us < self._unblocked_us:
-            blockers = tuple(each.job_id for each in self._story.spec.depends_on)
-            return Wait(Reason.dependency, blockers=blockers), None
-        return self._proposed(at_us, after) or found
-
-    def _proposed(self, at_us: int, after: int) -> tuple[Wait, Round | None] | None:
-        """Return why it waits where its place is to be proposed, admitted after an event.
-
-        That goes before a reason that was recorded for it alone, before or since.
-        """
-        events = ((own.seq, own.event) for own in self._story.own)
-        wait = proposal_wait(events, self._story.admissions, after, at_us)
-        return None if wait is None else (wait, None)
-
-    def _planned_since_displaced(self) -> list[Round]:
-        """Return the rounds since the GPUs promised to the job were others'."""
-        displaced = [own.seq for own in self._story.own if is_displacement(own.event)]
-        if not displaced or displaced[-1] <= self._waiting.from_seq:
-            return []
-        return [planned for planned in self._story.rounds if planned.seq > displaced[-1]]
-
-    def _was_planned(self, at_us: int) -> bool:
-        return any(planned.at_us <= at_us for planned in self._planned_since_displaced())
-
-
-def _reason_of_hold(event: JobHeld | JobReleased) -> Reason | None:
-    """Return why a job may not start from here on; None: it may."""
-    if isinstance(event, JobReleased):
-        return None
-    return _HOLDERS.get(event.by, Reason.held)
-
-
-def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:
-    """Return why a job waits before any round has looked at it."""
-    event = waiting.after.event
-    if isinstance(event, AllocationChanged):
-        rule = event.because.rule
-        if gives_gpus(event):  # it moves, and others have yet to leave where it goes
-            return _FIRST_RELEASE, None
-        if event.because in (RESIZED, HELD):  # released since: while held, that is its reason
-            return _FIRST_ROUND, None
-        if is_displacement(event):
-            return _displaced_by(event), None
-        reason = Reason(rule) if rule in Reason.__members__ else Reason.outranked
-        return Wait(reason, blockers=event.because.beneficiaries), waiting.after.round
-    if isinstance(event, AttemptLost):
-        return Wait(Reason.node_lost, detail=event.cause), None
-    return _FIRST_ROUND, None
-
-
-def _unblocked_us(story: JobEvents, *, blocked: bool) -> int | None:
-    """Return from when on a job waited for no other one; None: it still does."""
-    if blocked:
-        return None
-    return max((event.at_us for _, event in story.dependencies), default=story.submitted.at_us)
+async def _round_that_told(reader: LogReader, demand: Demand, seq: int) -> Round | None:
+    """Return the last round up to an event that said why a class waits."""
+    key = orjson.dumps(row_encoder(Demand)(demand))
+    # As a round says it: demand and reason. A job's demand alone is in many events.
+    words = [b"[%b,[" % key]
+    async for frame in reader.frames_before(seq):
+        for number, row in reversed([*frame.rows_with(words=words)]):
+            is_round = row[0] == RoundPlanned.__name__ and number <= seq
+            if is_round and any(orjson.dumps(each) == key for each, _ in row[_WAITS]):
+                return Round(number, row[_NUMBER], row[1])
+    return None
 
 
 def is_displacement(event: Event) -> bool:
     """Say whether a job lost its GPUs because others have them."""
     return isinstance(event, AllocationChanged) and event.because.rule == DISPLACED.rule
-
-
-def _displaced_by(event: AllocationChanged) -> Wait:
-    because = event.because
-    return Wait(Reason.displaced, blockers=because.beneficiaries, detail=because.detail)
 
 
 def _given_by(own: Own | None) -> Allocation:
@@ -456,19 +425,6 @@ async def _loss(
     return found
 
 
-# A round records one reason for all. Where all missing servers are drained, the wait is said to be
-# for that, since somebody ordered it; and for GPUs that others hold where these would be enough.
-
-_KINDS = frozenset(
-    kind.__name__
-    for kind in (
-        *(NodeAdded, NodeDrained, NodeRestored, NodeLost),
-        *(NodeUnreachable, NodeReachable, NodeRemoved),
-        *(GpuQuarantined, GpuRestored, GpusTaken),
-    )
-)
-
-
 def unheld_by_log(terms: Sequence[tuple[int, Began]], state: State) -> frozenset[NodeName]:
     """Return the nodes that Slurm has not given, by what a log says.
 
@@ -482,48 +438,3 @@ def unheld_by_log(terms: Sequence[tuple[int, Began]], state: State) -> frozenset
     servers = state.cluster.servers.values()
     silent = (each.name for each in servers if each.health is Health.unreachable)
     return frozenset(name for name in silent if name not in used)
-
-
-async def segments_told_apart(
-    reader: LogReader, segments: Sequence[Segment], gpu_types: Sequence[GpuType], seq: int
-) -> list[Segment]:
-    """Return parts of waits, told as of drained servers or GPUs others hold.
-
-    Args:
-        reader: the log.
-        segments: the parts.
-        gpu_types: those that the job accepts; none: all.
-        seq: the last event that counts.
-    """
-    if not any(_is_told_as_lost(part) for part in segments):
-        return list(segments)
-    events = [event for _, event in await reader.events_of(_KINDS, seq)]
-    return [
-        replace(part, wait=replace(part.wait, reason=_reason_of(events, gpu_types, part)))
-        if _is_told_as_lost(part)
-        else part
-        for part in segments
-    ]
-
-
-def _is_told_as_lost(part: Segment) -> bool:
-    """Say whether a round told it: the loss of its own server is the job's own."""
-    is_of_servers = part.wait.reason in (Reason.node_lost, Reason.gpu_type_unavailable)
-    return is_of_servers and part.told is not None and not part.wait.detail
-
-
-def _reason_of(events: Sequence[Event], gpu_types: Sequence[GpuType], part: Segment) -> Reason:
-    """Return why too few GPUs were in service when a part began.
-
-    Nor may a server have been lost since that is to be told as drained, or as others': a part ends
-    when servers are restored, or soon after.
-    """
-    state = State()
-    for event in events:
-        if event.at_us >= max(part.to_us, part.from_us + 1):
-            break
-        if event.at_us <= part.from_us or isinstance(event, NodeLost | NodeUnreachable):
-            apply(state, event)
-    reason = told_apart(part.wait, gpu_types, state.cluster)
-    is_lost = reason is Reason.node_lost
-    return part.wait.reason if is_lost else reason

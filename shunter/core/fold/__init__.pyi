@@ -7,7 +7,7 @@ from .attempts import (
     can_begin as can_begin,
     can_end as can_end,
     checkpoint_wait as checkpoint_wait,
-    demand_with as demand_with,
+    depart as depart,
     given_up as given_up,
     hold_wanted as hold_wanted,
     home_of as home_of,
@@ -15,11 +15,9 @@ from .attempts import (
     may_launch as may_launch,
     out_of_reach as out_of_reach,
     release_wait as release_wait,
-    split_of as split_of,
     waits_for_checkpoint as waits_for_checkpoint,
     within_reach as within_reach,
 )
 from .decisions import SET_ASIDE as SET_ASIDE
 from .execution import EARLY_US as EARLY_US
-from .jobs import note_messages as note_messages
 from .rules import RULES as RULES, apply as apply, replay as replay

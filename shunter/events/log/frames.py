@@ -441,7 +441,7 @@ class Span:
 
     def has_job(self, job_id: str) -> bool:
         """Say whether an event in it is about a job."""
-        return job_id in self.jobs
+        return orjson.dumps(job_id) in self.names and job_id in self.jobs  # the first is quick
 
     def has_kind(self, kinds: frozenset[str]) -> bool:
         """Say whether an event in it is of one of these kinds."""

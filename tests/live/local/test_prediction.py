@@ -100,7 +100,7 @@ def test_jobs_are_predicted_from_their_own_log(tmp_path: Path) -> None:
     write_trace(trace, jobs, "canonical-csv")
     config.write_text(config_text(observed, fitted, str(jobs)))
     predicted = {result.job_id: result.jct_us for result in simulate(load_config(config)).stories()}
-    live = {job.job_id: (job.attempts[-1].left_us or 0) - job.submit_us for job in observed.jobs}
+    live = {job.job_id: (job.seen[-1].ended_us or 0) - job.submitted.at_us for job in observed.jobs}
     mean_us = fmean(us for us in predicted.values() if us is not None)
     assert mean_us == pytest.approx(fmean(live.values()), rel=WITHIN), (live, predicted)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.api import history_of
+from shunter.ask import history_of
 from shunter.daemon import Caller, Site
 from shunter.errors import NotFoundError, RefusedError
 from shunter.events import (

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.api import history_of
+from shunter.ask import history_of
 from shunter.clock import wall_now
 from shunter.config import policy_runtime
 from shunter.core import State

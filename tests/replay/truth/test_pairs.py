@@ -10,14 +10,14 @@ import pytest
 from shunter.ask import fold_events, told_apart, wait_of
 from shunter.ask.why import document, explain
 from shunter.core import State
-from shunter.events import Event, JobId, RoundPlanned
+from shunter.events import Event, JobId
 from shunter.events.log import LogReader, read_log
 from shunter.run import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.claims import check
-from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated_once
+from tests.replay.truth.mixed_runs import RUNS, simulated_once
 from tests.slices import THOROUGH, share
 
 PAIRS = 200 if THOROUGH else 30
@@ -47,15 +47,8 @@ async def checked(reader: LogReader, name: str) -> Counter[str]:
         said = document(await explain(reader, job_id, seq, at_us, rebuild))
         truth = Truth(events[:end], name, at_us)
         check(Claim(said, events, truth))
-        if policy_of(name) != "gandiva" and _was_planned_for(job_id, events[:end]):
-            assert in_the_queue(truth.state, job_id) == said["reason"]["name"]
+        assert in_the_queue(truth.state, job_id) == said["reason"]["name"]
     return Counter(reason for *_, reason in drawn)
-
-
-def _was_planned_for(job_id: JobId, events: list[Event]) -> bool:
-    """Say whether a round was planned since a job was last told anything; by then it is told."""
-    own = [at for at, event in enumerate(events) if getattr(event, "job_id", None) == job_id]
-    return any(isinstance(event, RoundPlanned) for event in events[own[-1] :])
 
 
 def in_the_queue(state: State, job_id: JobId) -> str:

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from difflib import get_close_matches
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 
 from shunter.ask.why import explain
 from shunter.errors import NotFoundError
 from shunter.events import Event, JobId
 from shunter.events.log import SPAN_EVENTS, Frame, LogReader, open_log, read_log
 from tests.factories import job_submitted, round_planned, scheduler_started
+from tests.replay.recording import reading
+from tests.slices import searched
 
 
 def test_why_of_an_unknown_job_reads_no_frame_that_the_index_covers(
@@ -41,3 +45,24 @@ def test_why_of_an_unknown_job_reads_no_frame_that_the_index_covers(
         asyncio.run(asked())
     assert read
     assert all(seq > SPAN_EVENTS for seq in read), "the index says that it is in no span"
+
+
+NAMES = st.one_of(
+    st.integers(0, 400).map(str), st.text("jab12_", min_size=1, max_size=7), st.just("j" * 240)
+)
+
+
+@searched(100)
+@given(name=NAMES, known=st.lists(NAMES, min_size=1, max_size=30, unique=True))
+def test_ids_named_are_those_that_difflib_finds_nearest(name: str, known: list[str]) -> None:
+    known = [each for each in known if each != name] or ["other"]
+
+    async def asked() -> None:
+        events: list[Event] = [scheduler_started(), *(job_submitted(each) for each in known)]
+        async with reading(events) as reader:
+            await explain(reader, JobId(name), len(events), 0, lambda *_: pytest.fail("rebuilt"))
+
+    with pytest.raises(NotFoundError) as raised:
+        asyncio.run(asked())
+    near = get_close_matches(name, sorted(known), n=3, cutoff=0.5)
+    assert str(raised.value).partition("; the nearest are ")[2] == ", ".join(near)

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from shunter.api import ENDED_MOST, JobHistories, JobHistory, history_of
+from shunter.ask import ENDED_MOST, JobHistories, JobHistory, history_of
 from shunter.events import (
     NOTHING,
     Allocation,

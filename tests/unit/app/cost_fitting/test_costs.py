@@ -12,11 +12,11 @@ import pytest
 
 from shunter.ask import (
     LEAST_US,
-    Attempt,
     Fitted,
     FittedKind,
     Launch,
     Observed,
+    ObservedAttempt,
     ObservedJob,
     Pace,
     checkpoint_interval_us,
@@ -40,6 +40,7 @@ from shunter.events import (
     GpusReleased,
     GpuType,
     JobCancelled,
+    JobSubmitted,
     LaunchFailed,
     NodeName,
     Outcome,
@@ -71,27 +72,30 @@ V100, K80 = GpuType("v100"), GpuType("k80")
 COSTS = {"start": "20s", "suspend": "10s", "resume": "30s", "migrate": "40s"}
 
 
-def attempt(number: int, launched_s: float, first_step: int = 0, **fields: Any) -> Attempt:
+def attempt(number: int, launched_s: float, first_step: int = 0, **fields: Any) -> ObservedAttempt:
     """Return an attempt that was seen to start half a second after its launch."""
     launched_us = round(launched_s * S)
     fields = {"is_elsewhere": False, "gpu_type": V100, **fields}
     shares = (Share(NodeName("n0"), (1 << fields.pop("gpus", 1)) - 1),)
-    return Attempt(
+    return ObservedAttempt(
         number,
-        shares,
+        shares=shares,
         ordered_us=launched_us,
         launched_us=launched_us,
-        started_us=launched_us + S // 2,
+        seen_us=launched_us + S // 2,
         first_step=first_step,
         **fields,
     )
 
 
-def job(number: int, *attempts: Attempt, steps: int | None = 100, **fields: Any) -> ObservedJob:
+def job(
+    number: int, *attempts: ObservedAttempt, steps: int | None = 100, **fields: Any
+) -> ObservedJob:
     """Return a job that finished with its last attempt, and told its steps."""
     spec = job_spec(1, total_steps=steps, **fields)
-    attempts[-1].is_last = True
-    found = ObservedJob(job_id(number), number, 0, spec, None, list(attempts), Outcome.finished)
+    attempts[-1].has_exited = True
+    came = JobSubmitted(0, job_id(number), spec)
+    found = ObservedJob(came, ordinal=number, seen=list(attempts), outcome=Outcome.finished)
     found.tells_steps = steps is not None
     return found
 
@@ -100,25 +104,25 @@ def observed(*jobs: ObservedJob, types: Sequence[GpuType] = (V100,)) -> Observed
     return Observed("log.db", "", list(jobs), types=tuple(types))
 
 
-def suspended(launched_s: float, left_s: float, step: int, **fields: Any) -> Attempt:
+def suspended(launched_s: float, left_s: float, step: int, **fields: Any) -> ObservedAttempt:
     """Return a first attempt that saw a request, and left a second later with a checkpoint."""
     seen_us = round(left_s * S) - S
-    found = attempt(1, launched_s, told_us=seen_us - S // 10, acknowledged_us=seen_us, **fields)
+    found = attempt(1, launched_s, asked_us=seen_us - S // 10, acknowledged_us=(seen_us,), **fields)
     found.saves.append((seen_us + S // 2, step))
-    found.left_us = found.released_us = round(left_s * S)
+    found.ended_us = found.suspended_us = found.released_us = round(left_s * S)
     return found
 
 
 # Starts take 3 s, launches on other GPUs 5 s, mini-batches 0.1 s or, of the model `big`, 0.5 s.
 # j0 does its 100 steps at one go; j1 leaves after 40 of them; j2 does 20 long ones.
-ALONE = job(0, attempt(1, 0, left_us=13 * S, batches_s=[0.101]), model="small")
+ALONE = job(0, attempt(1, 0, ended_us=13 * S, batches_s=[0.101]), model="small")
 MOVED = job(
     1,
     suspended(0, 8, 40),
-    attempt(2, 20, 40, left_us=31 * S, is_elsewhere=True),
+    attempt(2, 20, 40, ended_us=31 * S, is_elsewhere=True),
     model="small",
 )
-BIG = job(2, attempt(1, 5, left_us=18 * S, batches_s=[0.5]), steps=20, model="big")
+BIG = job(2, attempt(1, 5, ended_us=18 * S, batches_s=[0.5]), steps=20, model="big")
 
 
 def test_start_ups_and_mini_batches_come_out_of_what_attempts_took() -> None:
@@ -138,7 +142,7 @@ def test_resuming_and_migrating_are_measured_from_their_own_launches() -> None:
     resumed = job(
         3,
         suspended(0, 8, 40),
-        attempt(2, 20, 40, left_us=28 * S),
+        attempt(2, 20, 40, ended_us=28 * S),
         model="small",
     )
 
@@ -154,7 +158,7 @@ def test_gang_of_another_size_is_a_kind_of_its_own_and_does_more_work() -> None:
     grown = job(
         3,
         suspended(0, 8, 40),
-        attempt(2, 20, 40, left_us=round(27.4 * S), is_elsewhere=True, gpus=4, batches_s=[0.04]),
+        attempt(2, 20, 40, ended_us=round(27.4 * S), is_elsewhere=True, gpus=4, batches_s=[0.04]),
         model="small",
         gpus_max=4,
     )
@@ -168,7 +172,7 @@ def test_gang_of_another_size_is_a_kind_of_its_own_and_does_more_work() -> None:
 
 def test_mini_batches_of_a_gang_that_is_spread_are_measured_at_full_speed() -> None:
     """Its 100 mini-batches of 0.2 s took 20 s at half speed: 10 s of work."""
-    spread = attempt(1, 0, left_us=23 * S, batches_s=[0.2], paces=[Pace(0, 0.5)])
+    spread = attempt(1, 0, ended_us=23 * S, batches_s=[0.2], paces=[Pace(0, 0.5)])
     found = observed(ALONE, MOVED, BIG, half := job(3, spread, model="small"))
     fitted = fit_costs(found)
 
@@ -208,9 +212,7 @@ def test_a_cost_without_a_sample_is_left_out_and_said() -> None:
 def test_launches_cost_their_wait_for_who_starts_jobs_instead_as_well() -> None:
     """Slurm began each attempt 2 s after it was ordered; the start-ups take as long as before."""
     waiting = [
-        replace(
-            each, attempts=[replace(a, ordered_us=a.launched_us - 2 * S) for a in each.attempts]
-        )
+        replace(each, seen=[replace(a, ordered_us=a.launched_us - 2 * S) for a in each.seen])
         for each in (ALONE, MOVED, BIG)
     ]
     found = observed(*waiting)
@@ -260,13 +262,13 @@ def test_a_launch_that_was_not_seen_takes_what_others_took_and_a_fork_says_so(
 def test_first_mini_batch_that_was_told_says_when_the_start_up_was_over() -> None:
     # Two jobs of one length: without what they told, a start-up of 1 s would do as well.
     first, second = (
-        job(i, attempt(1, i, trained_us=3_100_000 + i * S, left_us=(13 + i) * S), model="small")
+        job(i, attempt(1, i, trained_us=3_100_000 + i * S, ended_us=(13 + i) * S), model="small")
         for i in (0, 1)
     )
     fitted = fit_costs(observed(first, second))
     assert fitted.launch_us[Launch.start] == pytest.approx(3 * S, abs=1000)
     assert list(fitted.batch_us.values()) == pytest.approx([100_000], abs=10)
-    alone = job(0, attempt(1, 0, trained_us=3 * S, left_us=9 * S), steps=None)
+    alone = job(0, attempt(1, 0, trained_us=3 * S, ended_us=9 * S), steps=None)
     alone.tells_steps = True
     assert fit_costs(observed(alone)).launch_us == {Launch.start: 3 * S}
 
@@ -276,8 +278,8 @@ def test_mini_batches_of_programs_that_start_up_differently_are_measured_alone()
     jobs = []
     for number, steps in enumerate([20, 30, 40, 50, 60, 70]):
         name, start_s, batch_s = [("quick", 2.0, 0.1), ("slow", 8.0, 0.05)][number % 2]
-        left_us, trained_us = (round((start_s + n * batch_s) * S) for n in (steps, 1))
-        told = attempt(1, 0, left_us=left_us, trained_us=trained_us)
+        ended_us, trained_us = (round((start_s + n * batch_s) * S) for n in (steps, 1))
+        told = attempt(1, 0, ended_us=ended_us, trained_us=trained_us)
         jobs.append(job(number, told, model=name, steps=steps))
     found = observed(*jobs)
 
@@ -293,7 +295,7 @@ def test_mini_batches_of_programs_that_start_up_differently_are_measured_alone()
 
 def test_programs_that_start_up_alike_are_not_named() -> None:
     """By less than a fifth of the mean."""
-    told = [attempt(1, 0, left_us=9 * S, trained_us=round(us * S)) for us in (2.0, 2.3)]
+    told = [attempt(1, 0, ended_us=9 * S, trained_us=round(us * S)) for us in (2.0, 2.3)]
     found = observed(*(job(n, each, model=f"m{n}") for n, each in enumerate(told)))
 
     assert uneven_starts(found, fit_costs(found)) == []
@@ -307,7 +309,7 @@ def test_costs_are_means_because_completion_times_are_sums() -> None:
         job(
             i,
             attempt(
-                1, 0, trained_us=round(at_s * S), left_us=round(left_s * S), batches_s=list(quick)
+                1, 0, trained_us=round(at_s * S), ended_us=round(left_s * S), batches_s=list(quick)
             ),
             model="small",
             steps=101,
@@ -321,7 +323,7 @@ def test_costs_are_means_because_completion_times_are_sums() -> None:
     moved = [suspended(0, 8, 40) for _ in range(3)]
     moved[2].released_us = 11 * S
     leavers = [
-        job(i, each, attempt(2, 20, 40, left_us=31 * S), model="small")
+        job(i, each, attempt(2, 20, 40, ended_us=31 * S), model="small")
         for i, each in enumerate(moved)
     ]
     assert fit_costs(observed(*leavers)).suspend_us == 2 * S
@@ -332,39 +334,39 @@ def test_work_is_the_time_at_work_without_what_was_lost() -> None:
     found = [work_us(each, observed(each), fitted) / S for each in (ALONE, MOVED, BIG)]
     # j1 works from 3 to 7 and from 25 to 31: it held GPUs for 19 s.
     assert found == [10, 10, 10]
-    ended = attempt(1, 0, told_us=9 * S, left_us=9 * S, lost_us=6 * S)
-    again = job(3, ended, attempt(2, 20, left_us=24 * S), suspend_mode=SuspendMode.restart)
+    ended = attempt(1, 0, asked_us=9 * S, ended_us=9 * S, lost_us=6 * S)
+    again = job(3, ended, attempt(2, 20, ended_us=24 * S), suspend_mode=SuspendMode.restart)
     # Without a resume of its own, one takes what a migration does: until 25.
     assert work_us(again, observed(again), fitted) == LEAST_US
-    again.attempts[-1].left_us = 27 * S
+    again.seen[-1].ended_us = 27 * S
     assert work_us(again, observed(again), fitted) == 2 * S
 
 
 def test_work_of_a_lost_attempt_is_that_of_its_checkpoints() -> None:
     fitted = Fitted({Launch.start: 3 * S, Launch.resume: 3 * S}, {}, None, 0)
-    lost = attempt(1, 0, left_us=20 * S, is_lost=True, saves=[(7 * S, 40), (11 * S, 80)])
-    crashed = job(0, lost, attempt(2, 30, 80, left_us=35 * S))
+    lost = attempt(1, 0, ended_us=20 * S, is_lost=True, saves=[(7 * S, 40), (11 * S, 80)])
+    crashed = job(0, lost, attempt(2, 30, 80, ended_us=35 * S))
     assert work_us(crashed, observed(crashed), fitted) == (8 + 2) * S
     lost.saves.clear()
     assert work_us(crashed, observed(crashed), fitted) == 2 * S
 
 
 def test_time_for_which_a_job_stood_still_is_no_work_and_measures_nothing() -> None:
-    stood = job(0, attempt(1, 0, left_us=23 * S, stopped_us=10 * S), model="small")
+    stood = job(0, attempt(1, 0, ended_us=23 * S, stopped_us=10 * S), model="small")
     fitted = fit_costs(observed(ALONE, stood))
     assert fitted.batch_us == fit_costs(observed(ALONE)).batch_us
     assert work_us(stood, observed(stood), fitted) == work_us(ALONE, observed(ALONE), fitted)
 
 
 def test_start_up_of_a_job_without_steps_ends_as_its_processes_run() -> None:
-    plain = job(0, attempt(1, 0, left_us=8 * S), steps=None)
+    plain = job(0, attempt(1, 0, ended_us=8 * S), steps=None)
     fitted = fit_costs(observed(plain))
     assert fitted.launch_us == {Launch.start: S // 2}
     assert work_us(plain, observed(plain), fitted) == 7_500_000
 
 
 def test_start_that_is_seen_after_the_end_costs_no_longer_than_the_job_lasted() -> None:
-    short = job(0, attempt(1, 0, left_us=S // 10), steps=None)
+    short = job(0, attempt(1, 0, ended_us=S // 10), steps=None)
     fitted = fit_costs(observed(short))
     assert fitted.launch_us == {Launch.start: S // 10}
     assert work_us(short, observed(short), fitted) == LEAST_US
@@ -403,7 +405,7 @@ def test_jobs_shorter_than_a_start_up_are_jobs_of_the_trace() -> None:
 
 
 def test_speeds_are_relative_to_the_first_gpu_type() -> None:
-    slow = job(5, attempt(1, 0, left_us=23 * S, gpu_type=K80, batches_s=[0.2]), model="small")
+    slow = job(5, attempt(1, 0, ended_us=23 * S, gpu_type=K80, batches_s=[0.2]), model="small")
     seen = observed(ALONE, MOVED, slow, types=(V100, K80))
     fitted = fit_costs(seen)
     assert fitted.speeds == pytest.approx({V100: 1.0, K80: 0.5}, abs=0.01)
@@ -413,14 +415,14 @@ def test_speeds_are_relative_to_the_first_gpu_type() -> None:
 
 def test_interval_of_checkpoints_is_seen_where_it_is_not_said() -> None:
     saves = [(at_s * S, None) for at_s in (7, 11, 15)]
-    often = job(0, attempt(1, 0, left_us=20 * S, saves=saves))
+    often = job(0, attempt(1, 0, ended_us=20 * S, saves=saves))
     assert checkpoint_interval_us(often) == 4 * S
     # What it saves because it is told to leave is no part of that.
-    often.attempts[0].told_us = 12 * S
+    often.seen[0].asked_us = 12 * S
     assert checkpoint_interval_us(often) == 4 * S
-    often.attempts[0].told_us = 10 * S
+    often.seen[0].asked_us = 10 * S
     assert checkpoint_interval_us(often) is None
-    said = job(1, attempt(1, 0, left_us=20 * S, saves=saves), checkpoint_interval_us=9)
+    said = job(1, attempt(1, 0, ended_us=20 * S, saves=saves), checkpoint_interval_us=9)
     assert checkpoint_interval_us(said) == 9
 
 
@@ -466,11 +468,11 @@ def test_others_turns_are_no_work_and_a_change_of_hands_has_a_cost(
     assert fitted.launch_us == {Launch.start: 20 * S}
     assert fitted.turn_us == pytest.approx(3 * S, rel=0.01)  # a first turn takes no change of hands
     assert fitted.turns > 20
-    assert any(each.stopped_us for job in seen.jobs for each in job.attempts)
+    assert any(each.stopped_us for job in seen.jobs for each in job.seen)
     seen.is_simulated = False  # so that the work is that of its turns, not what a trace declared
     for each in seen.jobs:
         if each.outcome is Outcome.finished:
-            assert work_us(each, seen, fitted) == each.declared_us
+            assert work_us(each, seen, fitted) == each.submitted.duration_us
 
 
 def test_start_up_ends_with_the_first_mini_batch_without_the_wait_for_a_turn() -> None:
@@ -497,7 +499,7 @@ def test_start_up_ends_with_the_first_mini_batch_without_the_wait_for_a_turn() -
 
     seen = asyncio.run(looked_at())
     (one,) = seen.jobs
-    (only,) = one.attempts
+    (only,) = one.seen
     # It stood still from 1 to 4 and from 8 to 20, and began its first mini-batch before 7.
     assert (only.stopped_us, only.stopped_at_first_us) == (15 * S, 3 * S)
     fitted = fit_costs(seen)
@@ -523,10 +525,10 @@ def test_a_simulated_log_gives_back_the_work_of_its_trace(
 def test_kind_that_left_no_time_for_its_mini_batches_was_not_measured() -> None:
     """Its ten steps took less than others need to prepare: no speed follows from that."""
     slow = [
-        job(number, attempt(1, 0.0, trained_us=21 * S, left_us=120 * S), model="a")
+        job(number, attempt(1, 0.0, trained_us=21 * S, ended_us=120 * S), model="a")
         for number in range(3)
     ]
-    odd = job(3, attempt(1, 0.0, left_us=3 * S, gpu_type=K80), steps=10, model="a")
+    odd = job(3, attempt(1, 0.0, ended_us=3 * S, gpu_type=K80), steps=10, model="a")
     found = fit_costs(observed(*slow, odd, types=(V100, K80)))
     assert [kind.gpu_type for kind in found.batch_us] == [V100]
     assert found.batch_us[FittedKind("a", 1, V100)] == pytest.approx(S, rel=0.01)

@@ -139,7 +139,7 @@ async def ends_in(log: str) -> dict[str, int]:
     """Return when the jobs of a log ended."""
     async with read_log(log) as reader:
         jobs = (await measure(reader)).observed.jobs
-    return {job.job_id: left_us for job in jobs if (left_us := job.attempts[-1].left_us)}
+    return {job.job_id: left_us for job in jobs if (left_us := job.seen[-1].ended_us)}
 
 
 async def worked_in(log: str) -> list[int]:

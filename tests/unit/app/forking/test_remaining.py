@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from hypothesis import given, strategies as st
 
-from shunter.ask import Attempt, Fitted, ObservedJob, Pace, Slowed
+from shunter.ask import Fitted, ObservedAttempt, ObservedJob, Pace, Slowed
 from shunter.ask.forks import UNSEEN_US, Worked, WorkEstimates, resampled
 from shunter.core import Job
 from shunter.core.speeds import MeasuredRate
-from shunter.events import GpuType, JobId, NodeName, Share, UserName
+from shunter.events import JobId, JobSubmitted, NodeName, Share, UserName
 from tests.factories import job_spec
 
 ANA, BO = UserName("ana"), UserName("bo")
@@ -16,8 +16,10 @@ SPEC = job_spec(1, user="ana")
 
 
 SHARES = (Share(NodeName("n1"), 1),)
-RUNS = Attempt(1, SHARES, GpuType(""), -40, -40, -40, 0, is_elsewhere=False, paces=[Pace(-40, 0.5)])
-TOLD = ObservedJob(JobId("j1"), 0, 0, SPEC, None, [RUNS])
+RUNS = ObservedAttempt(
+    1, shares=SHARES, ordered_us=-40, launched_us=-40, seen_us=-40, paces=[Pace(-40, 0.5)]
+)
+TOLD = ObservedJob(JobSubmitted(0, JobId("j1"), SPEC), seen=[RUNS])
 HALF = Slowed({TOLD.job_id: TOLD}, Fitted({}, {}, None, 0))
 """That job has run at half speed for 40 us."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -15,28 +14,20 @@ from shunter.errors import ConfigError, UsageError
 from shunter.events import Allocation, AllocationChanged, Event, JobId, SchedulerStarted
 from shunter.events.log import read_log
 from tests.factories import needs_highs
-from tests.unit.app.forking.worlds import COSTS, SAMPLES, SLICING, simulated, tree
+from tests.replay.truth.mixed_runs import RUNS, simulated_once
+from tests.unit.app.forking.worlds import COSTS, SAMPLES, simulated, tree
 
-POLICIES = sorted(
-    point.name
-    for point in entry_points(group="shunter.policies")
-    if point.value.startswith("shunter.policies.")
-)
 COSTLY = {"simulation": {"costs": COSTS, "samples": SAMPLES}}
 S = 1_000_000
 ROUND_US = 60 * S
-PRICES = {"prices": {"v100": 2.0}}
-SECTIONS = {
-    "gandiva": {"policy": {"name": "gandiva", "slicing": SLICING}},
-    "min_cost": {"policy": {"name": "min_cost", "params": {"min_cost": PRICES}}},
-    "min_cost_slo": {"policy": {"name": "min_cost_slo", "params": {"min_cost_slo": PRICES}}},
-}
 
 
 @needs_highs
-@pytest.mark.parametrize("name", POLICIES)
-def test_same_policy_does_what_happened(name: str, tmp_path: Path) -> None:
-    url = simulated(tmp_path, tree(name, **SECTIONS.get(name, {}), **COSTLY))
+@pytest.mark.parametrize("name", RUNS)
+def test_same_policy_does_what_happened(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = simulated_once(name, tmp_path_factory)
 
     played = run_scenario(Scenario(url, "e150"))
 

@@ -83,7 +83,7 @@ def test_only_what_was_known_at_a_moment_is_known_for_it(busy: str) -> None:
             part = History(State())
             for event in events[:end]:
                 result = fold_events(part.state, (event,))
-                part.take(event, result.launched, result.departed)
+                part.take(event, part.state, result)
             state = part.state
             now_us = state.now_us
             assert whole.submitted_before(now_us) == part.submitted_before(now_us)

@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from shunter.api import history_of, nodes_of, queue_document
-from shunter.ask import down_in_words, fact_in_words, is_part, told_apart
+from shunter.api import nodes_of, queue_document
+from shunter.ask import down_in_words, fact_in_words, history_of, is_part, told_apart
 from shunter.ask.why import Explanation, details, document, headline
 from shunter.cli import clause
 from shunter.core import Input, SubmitJob, SuspendJob

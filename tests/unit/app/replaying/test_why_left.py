@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.api import history_of
+from shunter.ask import history_of
 from shunter.ask.why import details, document, headline, how_ended
 from shunter.core import DEPARTURES_MOST, Input, SubmitJob
 from shunter.core.planning import RoundRules

@@ -13,8 +13,8 @@ def test_gpus_that_jobs_hold_on_a_drained_server_are_there() -> None:
     start = (node_added(0, 4), job_submitted(0, 3), granted(0, 0, n0=0b111, instant=True))
     state, curves = State(), Curves(1)
     for event in (*start, drained, job_finished(0, PARTS - 100), node_added(1, 1, at=PARTS)):
-        curves.passes(state, event.at_us)
-        curves.tell(event, state, apply(state, event))
+        curves.before(event, state)
+        curves.take(event, state, apply(state, event))
     curves.close(state)
     assert curves.gpus_used == [3.0] * (PARTS - 100) + [0.0] * 100
     assert curves.gpus_up == [4.0] * (PARTS // 2) + [3.0] * (PARTS // 2 - 100) + [0.0] * 100

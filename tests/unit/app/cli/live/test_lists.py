@@ -2,7 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shunter.cli import CLAUSES, Column, age, clause, one_line, print_rows, printable
+from shunter.ask import REASONS
+from shunter.cli import Column, age, clause, one_line, print_rows, printable
 from shunter.cli.jobs import _print_queue
 from shunter.events import Reason
 
@@ -31,7 +32,7 @@ def row(number: int, reason: str | None = None) -> dict[str, object]:
 
 
 def test_every_reason_of_the_log_has_words() -> None:
-    assert set(CLAUSES) == {reason.value for reason in Reason}
+    assert set(REASONS) == {reason.value for reason in Reason}
 
 
 def test_clause_names_numbers_and_a_few_blockers() -> None:

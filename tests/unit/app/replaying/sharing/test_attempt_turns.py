@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from shunter.api import JobHistories
-from shunter.ask import AttemptTurns
+from shunter.ask import AttemptTurns, JobHistories
 from shunter.backends.simulated import Slicing
 from shunter.core import State
 from shunter.core.fold import apply
