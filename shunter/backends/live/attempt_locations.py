@@ -56,7 +56,7 @@ class AttemptLocations:
     async def read_output(
         self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
     ) -> tuple[bytes, int | None]:
-        """Return a piece of what a rank printed, and how much there is, if anything.
+        """Return a piece of what a rank printed, and how much there is; None: nothing is.
 
         Raises:
             BackendError: its agent does not answer.
@@ -185,8 +185,11 @@ class AttemptLocations:
                 await agent.ask(SetAside(job=each.job, attempt=each.attempt, is_stray=True))
             await anyio.sleep(STRAYS_S)
 
-    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Known]:
-        """Return what all hosts that answer know, one record an attempt."""
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Known]:
+        """Return the records of all attempts, or some and all that run, gangs as one.
+
+        An attempt of which an agent knows that does not answer counts as running.
+        """
         found: dict[tuple[str, int], dict[NodeName, Known]] = {}
         keys = None if wanted is None else list(wanted)
         for name, told in (await self._told(wanted=keys)).items():

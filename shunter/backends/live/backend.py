@@ -19,7 +19,7 @@ from shunter.backends.live.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.live.checkpoint_lists import StaysError
 from shunter.backends.live.checkpoint_transfer import CheckpointTransfer
 from shunter.backends.live.gang import LOST, Gang, Part, deliver, end_unbelieved, told_of
-from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.inbox import Inbox
 from shunter.backends.live.launching import DrainingError, Launches, OrderQueue, Reachability
 from shunter.backends.live.node_agent import NodeAgent, ask_all
 from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
@@ -338,6 +338,12 @@ class SupervisedBackend:
         )
         self._samples = SampleCollector(self._inbox, self._gangs, limits)
         self._orders = OrderQueue(self._tasks, self._obey)
+        # What is asked of this backend and one part of it answers.
+        self.post, self.now_us = self._inbox.put, self._inbox.now_us
+        self.switch, self.share_notice = self._gangs.switch, self._share_notices.take
+        self.inventory, self.read_output = self._locations.inventory, self._locations.read_output
+        self.old_jobs = self._locations.old_jobs
+        self.remove_attempts = self._locations.remove_attempts
 
     async def __aenter__(self) -> Self:
         """Reach every agent for the first time; those that do not answer are unreachable.
@@ -404,30 +410,11 @@ class SupervisedBackend:
         """Return what the launch of a job waits for; nothing if it does not."""
         return ""
 
-    async def share_notice(self) -> str:
-        """Wait for the next thing to be told of what jobs are held to, in words."""
-        return await self._share_notices.take()
-
-    def post(self, stamped: Stamped) -> None:
-        """Put a command of somebody into the inbox, where it gets its instant."""
-        self._inbox.put(stamped)
-
-    def now_us(self) -> int:
-        """Return the instant it is."""
-        return self._inbox.now_us()
-
     async def observe(
         self, until_us: int | None, gather_us: int = 0
     ) -> tuple[int, Sequence[Input]]:
         """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
-
-    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Known]:
-        """Return the records of all attempts, or some and all that run, gangs as one.
-
-        An attempt of which an agent knows that does not answer counts as running.
-        """
-        return await self._locations.inventory(wanted)
 
     def recall(self, unreachable: Sequence[NodeName]) -> None:
         """Say which servers an earlier term found unreachable or lost."""
@@ -479,14 +466,6 @@ class SupervisedBackend:
                 if agent.is_up:
                     self._tasks.start_soon(self._end_strays, agent)
 
-    async def switch(self, stops: Sequence[Key], continues: Sequence[Key]) -> Stands:
-        """Have attempts stand still where they are, and others go on in their place.
-
-        Raises:
-            BackendError: an agent cannot do it.
-        """
-        return await self._gangs.switch(stops, continues)
-
     async def store_environments(self, given: Mapping[JobId, Mapping[str, str]]) -> None:
         """Store what only the processes of jobs may see; what was stored before is gone.
 
@@ -494,24 +473,6 @@ class SupervisedBackend:
             BackendError: it cannot be stored.
         """
         await to_thread.run_sync(store_all, self._owner.root, given)
-
-    async def old_jobs(self, keep_s: float) -> list[JobId]:
-        """Return the jobs unchanged for so long; none while an agent is silent."""
-        return await self._locations.old_jobs(keep_s)
-
-    async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
-        """Remove output and records of jobs that have ended."""
-        await self._locations.remove_attempts(jobs)
-
-    async def read_output(
-        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
-    ) -> tuple[bytes, int | None]:
-        """Return a piece of what a rank printed, and how much there is; None: nothing is.
-
-        Raises:
-            BackendError: its agent does not answer.
-        """
-        return await self._locations.read_output(job_id, attempt, rank, stream, offset, size)
 
     async def came_up(self, agent: NodeAgent) -> None:
         """Handle an agent that answers; what became of its attempts follows.

@@ -1,6 +1,6 @@
 """One attempt as the daemon sees it: what its records say, and what was reported."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -156,11 +156,7 @@ class Watch:
                 self.saved_ns = note.at_ns
             if note.what not in FACTS or told.is_in_log:
                 continue
-            if note.what in _TURNS:
-                noted_us = max(0, inbox.instant_us(note.at_ns))
-                yield _TURNS[note.what](self, told, noted_us)
-            else:
-                yield _NOTES[note.what](self, told)
+            yield _fact_of(self, told, max(0, inbox.instant_us(note.at_ns)))
 
     def _end(self, started: Started, status: Status, cause: str, inbox: Inbox) -> Iterator[Stamped]:
         job_id, attempt = self.job_id, self.attempt
@@ -214,68 +210,38 @@ def learned_allocation(planned: Allocation | None, started: Started) -> Allocati
     return Allocation(tuple(shares))
 
 
-def _plain(
-    fact: Callable[[int, JobId, int, tuple[NodeName, ...]], Input],
-) -> Callable[[Watch, Told], Stamped]:
-    """Return what makes a fact that says nothing beside its attempt and servers."""
-
-    def stamped(watch: Watch, told: Told) -> Stamped:
-        nodes = watch.nodes_of(told)
-        return lambda at_us: fact(at_us, watch.job_id, watch.attempt, nodes)
-
-    return stamped
-
-
-def _escalated(watch: Watch, told: Told) -> Stamped:
-    mode, nodes = SuspendMode(told.note.mode or "restart"), watch.nodes_of(told)
-    return lambda at_us: SuspendEscalated(at_us, watch.job_id, watch.attempt, mode, nodes)
+_PLAIN: Mapping[str, Callable[[int, JobId, int, tuple[NodeName, ...]], Input]] = {
+    "acknowledged": SuspendAcknowledged,
+    "stopped": JobStopped,
+    "training": TrainingStarted,
+    "continued": JobContinued,
+}
+"""The facts that say nothing beside their attempt and servers, by the kinds of notes."""
+_OWN = ("escalated", "saved", "refused", "turn_started", "turn_ended")
+assert {*_PLAIN, *_OWN} == set(FACTS), "supervisors count which of their notes become facts"
 
 
-def _saved(watch: Watch, told: Told) -> Stamped:
-    note, nodes = told.note, watch.nodes_of(told)
-    return lambda at_us: CheckpointSaved(
-        at_us, watch.job_id, watch.attempt, note.checkpoint or "", note.step, note.bytes, nodes
-    )
-
-
-def _refused(watch: Watch, told: Told) -> Stamped:
-    note, nodes = told.note, watch.nodes_of(told)
-    return lambda at_us: MessagesDropped(
-        at_us, watch.job_id, watch.attempt, note.count or 1, note.cause or "", nodes
-    )
-
-
-def _turn_started(watch: Watch, told: Told, noted_us: int) -> Stamped:
-    note = told.note
-    shares = watch.shares_of(note.mask or 0, told.nodes)
-    return lambda at_us: TurnStarted(
-        at_us,
-        watch.job_id,
-        watch.attempt,
-        shares,
-        began_us=min(noted_us, at_us),
-        can_move=bool(note.can_move),
-    )
-
-
-def _turn_ended(watch: Watch, told: Told, noted_us: int) -> Stamped:
+def _fact_of(watch: Watch, told: Told, noted_us: int) -> Stamped:
+    """Return the fact of a note, which was noted at an instant."""
+    note, what, job_id, attempt = told.note, told.note.what, watch.job_id, watch.attempt
     nodes = watch.nodes_of(told)
-    return lambda at_us: TurnEnded(
-        at_us, watch.job_id, watch.attempt, ended_us=min(noted_us, at_us), nodes=nodes
+    if what in _PLAIN:
+        fact = _PLAIN[what]
+        return lambda at_us: fact(at_us, job_id, attempt, nodes)
+    if what == "escalated":
+        mode = SuspendMode(note.mode or "restart")
+        return lambda at_us: SuspendEscalated(at_us, job_id, attempt, mode, nodes)
+    if what == "saved":
+        saved = note.checkpoint or "", note.step, note.bytes
+        return lambda at_us: CheckpointSaved(at_us, job_id, attempt, *saved, nodes)
+    if what == "refused":
+        count, cause = note.count or 1, note.cause or ""
+        return lambda at_us: MessagesDropped(at_us, job_id, attempt, count, cause, nodes)
+    if what == "turn_ended":
+        return lambda at_us: TurnEnded(
+            at_us, job_id, attempt, ended_us=min(noted_us, at_us), nodes=nodes
+        )
+    shares, can_move = watch.shares_of(note.mask or 0, told.nodes), bool(note.can_move)
+    return lambda at_us: TurnStarted(
+        at_us, job_id, attempt, shares, began_us=min(noted_us, at_us), can_move=can_move
     )
-
-
-_NOTES: dict[str, Callable[[Watch, Told], Stamped]] = {
-    "acknowledged": _plain(SuspendAcknowledged),
-    "escalated": _escalated,
-    "saved": _saved,
-    "stopped": _plain(JobStopped),
-    "training": _plain(TrainingStarted),
-    "continued": _plain(JobContinued),
-    "refused": _refused,
-}
-_TURNS: dict[str, Callable[[Watch, Told, int], Stamped]] = {
-    "turn_started": _turn_started,
-    "turn_ended": _turn_ended,
-}
-assert {*_NOTES, *_TURNS} == set(FACTS), "supervisors count which of their notes become facts"

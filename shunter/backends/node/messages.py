@@ -85,7 +85,8 @@ PORT = a_whole(0, 65535)
 USER = a_whole(0, 2**32 - 1)
 GPU_MASK = a_whole(0, 2**1024 - 1)
 CPUS = a_list(a_whole(0, 1 << 16), 1 << 13)
-PIDS = a_list(a_whole(0, 2**31 - 1), PIDS_MOST)
+PID = a_whole(0, 2**31 - 1)
+PIDS = a_list(PID, PIDS_MOST)
 PATH = a_text(4096)
 LONG_TEXT = a_text(LINE_BYTES_MAX)
 CAUSE = a_text(1000)
@@ -273,8 +274,9 @@ MANY_KNOWN = a_list(Known.decoded, ATTEMPTS_MOST)
 
 def a_pid(name: object) -> int:
     """Hold the name in an object, or a number, to be the id of a process."""
-    digits = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) <= 10
-    return a_whole(0, 2**31 - 1)(int(str(name)) if digits else name)
+    if isinstance(name, str) and name.isascii() and name.isdigit() and len(name) <= 10:
+        return PID(int(name))
+    return PID(name)
 
 
 class GpuReading(Message):
@@ -353,6 +355,8 @@ class Shares(Message):
     cpus: tuple[int, ...] = field(a_list(COUNT, COUNT_MOST))
 
 
+WEIGHT = a_number(1e-6, 1e6)
+PACK = a_text(256)
 TIMETABLE = a_list(COUNT, 3)
 HOMES = a_list(a_row(as_it_is, GPU_MASK), COUNT_MOST)
 
@@ -367,9 +371,9 @@ class AttemptTurns(Message):
     turns by a `timetable`: period, first instant and length, in microseconds since the epoch.
     """
 
-    weight: float = field(as_it_is)
+    weight: float = field(WEIGHT)
     is_fixed: bool = field(a_flag)
-    quantum_us: int = field(COUNT)
+    quantum_us: int = field(a_whole(1))
     wait_most_us: int | None = field(or_none(COUNT))
     boundary_most_us: int = field(COUNT)
     homes: tuple[tuple[str, int], ...] = field(HOMES, default=(), is_sparse=True)
@@ -409,10 +413,6 @@ class Order(Message):
     cgroup: str | None = field(as_it_is, default=None, is_sparse=True)
     user: User | None = field(User.decoded, default=None, is_sparse=True)
     seal: str = field(as_it_is, default="", is_sparse=True)
-
-
-WEIGHT = a_number(1e-6, 1e6)
-PACK = a_text(256)
 
 
 class Command(Message):

@@ -18,8 +18,7 @@ from shunter.backends.node.messages import (
     COUNT,
     GPU_MASK,
     PACK,
-    TIMETABLE,
-    WEIGHT,
+    AttemptTurns,
     Command,
     a_job,
     number_of,
@@ -35,15 +34,7 @@ from shunter.backends.node.records import (
     put_unsynced,
 )
 from shunter.backends.node.rotation import Member, Rotation, Timetable
-from shunter.backends.node.shapes import (
-    COUNT_MOST,
-    Message,
-    a_flag,
-    a_whole,
-    checked,
-    field,
-    or_none,
-)
+from shunter.backends.node.shapes import COUNT_MOST, Message, a_flag, checked, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -440,22 +431,16 @@ def _sign_of(slices: str) -> str:
     return f"{slices}/rotating"
 
 
-class Slice(Message):
+class Slice(AttemptTurns):
     """An attempt that takes turns, as those who share the GPUs of its server know it.
 
     `home` are its own GPUs, and if it `is_urgent` it is next. Those of one `pack` have turns at
-    once, on the same GPUs. `joined_us` tells that it was away. See also `AttemptTurns`.
+    once, on the same GPUs. `joined_us` tells that it was away.
     """
 
     home: int = field(GPU_MASK)
-    weight: float = field(WEIGHT)
-    is_fixed: bool = field(a_flag)
-    quantum_us: int = field(a_whole(1))
-    wait_most_us: int | None = field(or_none(COUNT))
-    boundary_most_us: int = field(COUNT)
     is_urgent: bool = field(a_flag)
-    pack: str | None = field(PACK, default=None)
-    timetable: tuple[int, ...] | None = field(TIMETABLE, default=None)
+    pack: str = field(PACK, default="")
     joined_us: int | None = field(COUNT, default=None)
 
 

@@ -155,7 +155,13 @@ def a_list(shape: Shape[T], most: int) -> Shape[tuple[T, ...]]:
     def held(value: object) -> tuple[T, ...]:
         if not isinstance(value, (list, tuple)) or len(value) > most:
             raise wrong(value, f"a list of {most} at most")
-        return tuple([within(f"[{number}]", shape, each) for number, each in enumerate(value)])
+        found: list[T] = []
+        try:
+            for each in value:
+                found.append(shape(each))  # noqa: PERF401  how many there are names the wrong one
+        except WrongMessageError as error:
+            raise _named(f"[{len(found)}]", error) from None
+        return tuple(found)
 
     return held
 
@@ -178,7 +184,13 @@ def a_table(key: Shape[K], value: Shape[V], most: int) -> Shape[dict[K, V]]:
     def held(given: object) -> dict[K, V]:
         if not isinstance(given, dict) or len(given) > most:
             raise wrong(given, f"an object of {most} names at most")
-        return {key(name): within(shown(name), value, each) for name, each in given.items()}
+        found, name = {}, None
+        try:
+            for name, each in given.items():
+                found[key(name)] = value(each)
+        except WrongMessageError as error:
+            raise _named(shown(name), error) from None
+        return found
 
     return held
 
@@ -216,8 +228,12 @@ def within(name: str, shape: Shape[T], value: object) -> T:
     try:
         return shape(value)
     except WrongMessageError as error:
-        joint = "." if error.path and not error.path.startswith("[") else ""
-        raise WrongMessageError(error.what, f"{name}{joint}{error.path}") from None
+        raise _named(name, error) from None
+
+
+def _named(name: str, error: WrongMessageError) -> WrongMessageError:
+    joint = "." if error.path and not error.path.startswith("[") else ""
+    return WrongMessageError(error.what, f"{name}{joint}{error.path}")
 
 
 def wrong(value: object, expected: str) -> WrongMessageError:
@@ -313,17 +329,19 @@ class Message(Fields):
         """
         if not isinstance(value, dict):
             raise wrong(value, "an object")
-        message = cls.__new__(cls)
         for each in cls.FIELDS.values():
-            given = value.get(each.wire)
-            if given is not None or (each.is_needed and each.wire in value):
-                given = within(each.wire, each.shape, given)
-            elif each.is_needed:
+            if each.is_needed and each.wire not in value:
                 raise WrongMessageError("is missing", each.wire)
-            else:
-                given = each.default
-            if not each.is_sparse or given != each.default:
-                message[each.wire] = given
+        message, name = cls.__new__(cls), ""
+        try:
+            for each in cls.FIELDS.values():
+                name = each.wire
+                given = value.get(name)
+                given = each.shape(given) if given is not None or each.is_needed else each.default
+                if not each.is_sparse or given != each.default:
+                    message[name] = given
+        except WrongMessageError as error:
+            raise _named(name, error) from None
         return message
 
     def replaced(self, **changed: Any) -> Self:

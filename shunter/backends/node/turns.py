@@ -86,17 +86,8 @@ class Turns:
             homes = slicing.homes or order.placement[:1]
             self._places = [ServerPlace(root, server, home, key) for server, home in homes]
             self._moves = not slicing.is_fixed
-            self._record = Slice(
-                weight=slicing.weight,
-                is_fixed=slicing.is_fixed,
-                quantum_us=slicing.quantum_us,
-                wait_most_us=slicing.wait_most_us,
-                boundary_most_us=slicing.boundary_most_us,
-                home=self._places[0].home,
-                is_urgent=False,
-                pack="",
-                timetable=slicing.timetable,
-            )
+            own = slicing.replaced(homes=())
+            self._record = Slice(**own, home=self._places[0].home, is_urgent=False)
         self._width = sum(bin(place.home).count("1") for place in self._places)
         self._folder = folder_of(root, *key)
         self._boundary = Boundary(self._width)
