@@ -139,7 +139,7 @@ async def read_log(log: str | LogWriter) -> AsyncIterator[LogReader]:
         reader = LogReader(source)
         try:
             yield reader
-        except (TypeError, ValueError, AttributeError, LookupError) as error:
+        except (IllegalEventError, TypeError, ValueError, AttributeError, LookupError) as error:
             damage = await wrong_types_in(reader.frames())
             if damage is None:
                 raise
