@@ -14,7 +14,9 @@ LIVE_WORKERS ?= 6
 # Which seeds `make chaos` runs, and how many at a time.
 SEEDS ?= 1-10
 CHAOS_WORKERS ?= 4
-PYTEST := $(BIN)/python -m pytest -p tests.forked --forks $(WORKERS)
+# xdist would start one worker a core even on a large server; past eight they only wait. A file stays
+# with one worker, so that what it builds for all of its tests is built once.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile
 UV := build/lock/bin/uv
 TORCH ?= torch==2.13.0
 # CI sets --must-run: a machine on which not one of the selected tests can run is no green one.

@@ -7,9 +7,10 @@ THOROUGH=1`) a search is twice as long. Of the dear ones, and of cases that repe
 other seeds, a run plays the tenth of its commit (tests/slices.py).
 """
 
+import gc
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Leave out what cannot run here, and the cases of other slices."""
     config.pluginmanager.register(LeftOut())
     config.pluginmanager.register(Rotation())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Read the tests without looking for garbage: nearly all that is read stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -27,19 +27,11 @@ from shunter.errors import NotFoundError, UnreachableError, UsageError
 from shunter.events import (
     KINDS,
     TRIALS,
-    AllocationChanged,
     ClassWait,
     Event,
-    GangApproved,
-    GangProposed,
-    GangRejected,
-    JobReshaped,
     NodeName,
-    PlanRejected,
-    ReservationSet,
-    RoundPlanned,
-    WaitReasonChanged,
     encode_payload,
+    facts,
     gpu_numbers,
     to_object,
 )
@@ -247,9 +239,9 @@ async def log_decision(call: Call[NoQuery, NoBody]) -> Response:
 
     async def read(reader: LogReader) -> dict[str, object]:
         seq = seq_of(call.path["seq"], (await reader.head()).seq)
-        facts = await find_decision(reader, seq)
-        decided = await state_at(reader, facts[0][0])
-        return decision_document(facts, decided.policy, services.dated)
+        numbered = await find_decision(reader, seq)
+        decided = await state_at(reader, numbered[0][0])
+        return decision_document(numbered, decided.policy, services.dated)
 
     return json_answer(await services.past.read(read))
 
@@ -315,29 +307,36 @@ async def find_decision(reader: LogReader, seq: int) -> Found:
         number = after
         async for event in reader.events(after, upto):
             number += 1
-            if isinstance(event, RoundPlanned):
+            if isinstance(event, facts.RoundPlanned):
                 found = number
         upto = after
     if found is None:
         raise NotFoundError(f"nothing was decided among the last {FACTS_MOST:,} events up to {seq}")
-    facts: Found = []
+    numbered: Found = []
     number = found - 1
     async for event in reader.events(found - 1, min(head, found + FACTS_MOST)):
         number += 1
-        if facts and not is_part(event):
+        if numbered and not is_part(event):
             break
-        facts.append((number, event))
-    return facts
+        numbered.append((number, event))
+    return numbered
 
 
-_CHANGES = (AllocationChanged, JobReshaped, ReservationSet, *TRIALS, GangProposed, GangApproved)
+_CHANGES = (
+    facts.AllocationChanged,
+    facts.JobReshaped,
+    facts.ReservationSet,
+    *TRIALS,
+    facts.GangProposed,
+    facts.GangApproved,
+)
 
 
-def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, object]:
+def decision_document(numbered: Found, policy: str, dated: Dated) -> dict[str, object]:
     """Return a decision with everything it says."""
-    seq, planned = facts[0]
-    assert isinstance(planned, RoundPlanned), "a decision begins with its round"
-    parts = facts[1:]
+    seq, planned = numbered[0]
+    assert isinstance(planned, facts.RoundPlanned), "a decision begins with its round"
+    parts = numbered[1:]
     waits = [to_object_of(entry) for entry in planned.waits]
     return {
         "schema_version": 1,
@@ -347,13 +346,13 @@ def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, obje
         "trigger": planned.trigger.value,
         "seen": planned.seen,
         "policy": policy,
-        "last_seq": facts[-1][0],
+        "last_seq": numbered[-1][0],
         "changes": _named(parts, _CHANGES),
-        "refused": _named(parts, (PlanRejected, GangRejected)),
-        "waits": [*waits, *_named(parts, (WaitReasonChanged,))],
-        "words": with_dates([fact_in_words(event) for _, event in facts], dated),
+        "refused": _named(parts, (facts.PlanRejected, facts.GangRejected)),
+        "waits": [*waits, *_named(parts, (facts.WaitReasonChanged,))],
+        "words": with_dates([fact_in_words(event) for _, event in numbered], dated),
         "digest": blake2b(
-            encode_payload([event for _, event in facts]), digest_size=16
+            encode_payload([event for _, event in numbered]), digest_size=16
         ).hexdigest(),
     }
 

@@ -38,27 +38,13 @@ from shunter.events import (
     CLASSES,
     SOLVED,
     Allocation,
-    AllocationChanged,
-    ClockStepped,
-    ConfigChanged,
     Event,
-    EventsLost,
     FactClass,
     JobId,
-    JobReshaped,
-    JobResized,
-    Outcome,
-    ReservationSet,
     Resources,
-    RoundPlanned,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
     Sharing,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
     class_of,
+    facts,
     to_object,
 )
 from shunter.events.log import LogReader
@@ -68,23 +54,31 @@ from shunter.run import MEASURES, value_of
 # decisions are compared, not their reasons, and not what follows from facts by itself.
 
 _EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {
-    AllocationChanged: lambda event: (event.job_id, event.allocation),
-    JobReshaped: lambda event: (event.job_id, event.allocation),
-    JobResized: lambda event: (event.job_id, event.gpus),
-    ReservationSet: lambda event: (event.job_id, event.start_us, event.gpus),
-    TrialStarted: lambda event: (event.job_id, event.trial, event.partners),
-    TrialKept: lambda event: (event.job_id, event.trial),
-    TrialReverted: lambda event: (event.job_id, event.trial),
+    facts.AllocationChanged: lambda event: (event.job_id, event.allocation),
+    facts.JobReshaped: lambda event: (event.job_id, event.allocation),
+    facts.JobResized: lambda event: (event.job_id, event.gpus),
+    facts.ReservationSet: lambda event: (event.job_id, event.start_us, event.gpus),
+    facts.TrialStarted: lambda event: (event.job_id, event.trial, event.partners),
+    facts.TrialKept: lambda event: (event.job_id, event.trial),
+    facts.TrialReverted: lambda event: (event.job_id, event.trial),
 }
 """What each kind of decision does, apart from why."""
 
-_ROUNDS = frozenset((RoundPlanned, *SOLVED))
-_OF_RUNS = frozenset((SchedulerStarted, ConfigChanged, ClockStepped, EventsLost, SegmentSealed))
+_ROUNDS = frozenset((facts.RoundPlanned, *SOLVED))
+_OF_RUNS = frozenset(
+    (
+        facts.SchedulerStarted,
+        facts.ConfigChanged,
+        facts.ClockStepped,
+        facts.EventsLost,
+        facts.SegmentSealed,
+    )
+)
 _OUTSIDE = (FactClass.observed, FactClass.commanded)
 _INPUTS = frozenset(
     kind
     for kind, known in CLASSES.items()
-    if kind not in (*_OF_RUNS, SchedulerStopped)
+    if kind not in (*_OF_RUNS, facts.SchedulerStopped)
     if any(each in _OUTSIDE for each in (known.usual, *known.others.values()))
 )
 
@@ -403,7 +397,7 @@ def outcomes_of(a: RunHistory, b: RunHistory) -> Outcomes:
 
 
 def _delta_us(mine: JobResult, other: JobResult) -> int | None:
-    finished = Outcome.finished.value
+    finished = facts.Outcome.finished.value
     if mine.status != finished or other.status != finished:
         return None
     one_us, two_us = mine.jct_us, other.jct_us
@@ -474,24 +468,24 @@ async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
     """
     start = await last_up_to(reader, at_us - 1)
     there = Counter[Event]()
-    facts: list[Event] = []
+    compared: list[Event] = []
     async for event in reader.events(start):
         if event.at_us > at_us:
             break
-        facts.append(event)
+        compared.append(event)
         if is_input(event):
             there[event] += 1
     missing = known & there
     found: int | None = None
-    for seq, event in enumerate(facts, start + 1):
+    for seq, event in enumerate(compared, start + 1):
         knows_all = not missing
-        if knows_all and isinstance(event, RoundPlanned):
+        if knows_all and isinstance(event, facts.RoundPlanned):
             return seq - 1
         if is_input(event):
             if knows_all and found is None:
                 found = seq - 1
             missing -= Counter([event])
-    return start + len(facts) if found is None else found
+    return start + len(compared) if found is None else found
 
 
 # Differences are looked for in inputs, policy, configuration, then code.
@@ -511,7 +505,7 @@ class Side:
     """
 
     seq: int
-    started: SchedulerStarted | None
+    started: facts.SchedulerStarted | None
     sources: Mapping[str, str]
     seen: Seen | None
     problem: str
@@ -570,10 +564,10 @@ async def evidence_of(a: LogReader, b: LogReader, parted: Parted, rebuild: Rebui
     Raises:
         LogDamagedError: the bytes of one are not what was written.
     """
-    facts = [*parted.only_a[:RANKED], *parted.only_b[:RANKED]]
+    compared = [*parted.only_a[:RANKED], *parted.only_b[:RANKED]]
     before = await moments_of(a, b, parted.only_a, parted.only_b, parted.at_us)
-    one = await _side(a, before[0], facts, parted, parted.only_a, rebuild)
-    two = await _side(b, before[1], facts, parted, parted.only_b, rebuild)
+    one = await _side(a, before[0], compared, parted, parted.only_a, rebuild)
+    two = await _side(b, before[1], compared, parted, parted.only_b, rebuild)
     return Evidence(one, two, changed_keys(config_of(one.started), config_of(two.started)))
 
 
@@ -585,7 +579,7 @@ def changed_keys(a: Mapping[str, object], b: Mapping[str, object]) -> Mapping[st
 async def _side(
     reader: LogReader,
     seq: int,
-    facts: Sequence[Fact],
+    compared: Sequence[Fact],
     parted: Parted,
     own: Sequence[Fact],
     rebuild: Rebuild,
@@ -599,23 +593,23 @@ async def _side(
     seen = None
     if term is not None:
         term.stand_before(at_us)
-        seen = seen_at(term, state, at_us, *(fact.event for fact in facts))
+        seen = seen_at(term, state, at_us, *(fact.event for fact in compared))
     measures = measures_at(measures_of_terms(terms, rebuild), seq)
     scores = scores_told(own, measures, state)
     return Side(seq, started, sources, seen, problem, scores)
 
 
 async def scores_in_log(
-    reader: LogReader, facts: Sequence[Fact], rebuild: Rebuild
+    reader: LogReader, compared: Sequence[Fact], rebuild: Rebuild
 ) -> Mapping[int, str]:
     """Return what the scores of decisions of one instant say, by their numbers."""
-    seq = min(fact.round_seq for fact in facts) - 1
+    seq = min(fact.round_seq for fact in compared) - 1
     measures = measures_at(await measures_in(reader, seq, rebuild), seq)
-    return scores_told(facts, measures, await state_at(reader, seq)) if measures else {}
+    return scores_told(compared, measures, await state_at(reader, seq)) if measures else {}
 
 
 def scores_told(
-    facts: Sequence[Fact], measures: Sequence[Measure], state: State
+    compared: Sequence[Fact], measures: Sequence[Measure], state: State
 ) -> Mapping[int, str]:
     """Return what scores of decisions say, by number; `state` is that before."""
     return {
@@ -624,7 +618,7 @@ def scores_told(
             measures,
             used_by_jobs(state, fact.event.at_us, [getattr(fact.event, "job_id", JobId(""))]),
         )
-        for fact in facts
+        for fact in compared
     }
 
 

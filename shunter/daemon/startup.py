@@ -33,20 +33,13 @@ from shunter.daemon.site import Site
 from shunter.daemon.slurm import ask_places, read_noted_wirings
 from shunter.errors import ConfigError, UsageError, first_error
 from shunter.events import (
-    AttemptSetAside,
-    ClockStepped,
     ConfigurationSet,
     Event,
-    EventsLost,
-    JobHeld,
     JobId,
-    NodeAdded,
     NodeName,
-    NodeRemoved,
     QueueName,
-    QuotaChanged,
-    SchedulerStarted,
     encode_record,
+    facts,
     number_of,
 )
 from shunter.events.log import LogWriter, WithoutLost, files_of, open_log, read_log
@@ -156,10 +149,10 @@ async def _maps(
     return await discover_maps(cluster, {}, state, told)
 
 
-def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
+def _emit(core: Scheduler, taken: Iterable[Event]) -> None:
     """Let the core take in facts that are nobody's decision."""
     core.view.open()
-    for fact in facts:
+    for fact in taken:
         core.emit(fact)
     core.view.close()
 
@@ -168,7 +161,7 @@ def _asked(
     loaded: LoadedConfig, runtime: PolicyRuntime, started: Event, state: State
 ) -> PolicyProxy:
     """Return the policy of a term, in a process of its own."""
-    assert isinstance(started, SchedulerStarted), "a term opens with its start"
+    assert isinstance(started, facts.SchedulerStarted), "a term opens with its start"
     limit_us = loaded.config.policy.time_limit or TIME_LIMIT_US
     return PolicyProxy(runtime.policy, started, encode_record(state), limit_us)
 
@@ -196,7 +189,7 @@ def _opening(
     maps: Mapping[NodeName, ServerMap],
 ) -> Iterator[Event]:
     """Yield the facts that open a term: who decides, and what of the config is new."""
-    yield SchedulerStarted(
+    yield facts.SchedulerStarted(
         at_us=at_us,
         term=term,
         version=__version__,
@@ -210,7 +203,7 @@ def _opening(
     )
     behind_us = at_us - history.identity.instant_us(wall_now())
     if behind_us > STEP_US:  # the wall clock went back while nobody looked
-        yield ClockStepped(at_us, -behind_us)
+        yield facts.ClockStepped(at_us, -behind_us)
     yield from _queues(loaded, history.state, at_us)
     servers = {name: each.configuration for name, each in maps.items()}
     yield from _nodes(loaded, servers, history.state, at_us)
@@ -225,7 +218,7 @@ async def _make_durable(log: EventLog, events: Sequence[Event]) -> None:
 
 def _lost(
     log: LogWriter, past: LivePastJobs, known: Sequence[str], at_us: int
-) -> Iterator[EventsLost]:
+) -> Iterator[facts.EventsLost]:
     """Yield the fact that events are lost, if their loss was accepted.
 
     Each may have been a submission, whose id is not given again: attempts of that job may be found.
@@ -233,12 +226,12 @@ def _lost(
     if log.lost is not None:
         first, last = log.lost
         last_number = max([past.last_number, *map(number_of, known)])
-        yield EventsLost(at_us, first, last, last_number + 1 + last - first)
+        yield facts.EventsLost(at_us, first, last, last_number + 1 + last - first)
 
 
 def _setting_aside(
     jobs: Collection[JobId], state: State, at_us: int
-) -> Iterator[JobHeld | AttemptSetAside]:
+) -> Iterator[facts.JobHeld | facts.AttemptSetAside]:
     """Yield the facts that set attempts aside before anything of them is read.
 
     Raises:
@@ -251,8 +244,8 @@ def _setting_aside(
         if job.set_aside == job.attempt:
             continue
         if job.phase is not ENDING:
-            yield JobHeld(at_us, job_id, OPERATOR)
-        yield AttemptSetAside(at_us, job_id, job.attempt, OPERATOR)
+            yield facts.JobHeld(at_us, job_id, OPERATOR)
+        yield facts.AttemptSetAside(at_us, job_id, job.attempt, OPERATOR)
 
 
 def _record(loaded: LoadedConfig, identity: Identity) -> str:
@@ -265,13 +258,13 @@ def _record(loaded: LoadedConfig, identity: Identity) -> str:
 def _queues(loaded: LoadedConfig, state: State, at_us: int) -> Iterator[Event]:
     """Yield what changed of the queues; one that is gone has no bounds any more."""
     wanted = {
-        QueueName(name): QuotaChanged(
+        QueueName(name): facts.QuotaChanged(
             at_us, QueueName(name), queue.quota_gpus, queue.weight, queue.users
         )
         for name, queue in sorted(loaded.config.queues.items())
     }
     for name in state.queues:
-        wanted.setdefault(name, QuotaChanged(at_us, name))
+        wanted.setdefault(name, facts.QuotaChanged(at_us, name))
     for name, changed in wanted.items():
         before = state.queues.get(name)
         known = None if before is None else (before.quota_gpus, before.weight, before.users)
@@ -298,9 +291,9 @@ def _nodes(
                 f"{loaded.source}: cluster.nodes: jobs run on {name}, which is gone from the "
                 "config or other than before; put it back, drain it, and wait for them"
             )
-        yield NodeRemoved(at_us, name)
+        yield facts.NodeRemoved(at_us, name)
     for name, configuration in wanted.items():
         known = state.cluster.servers.get(name)
         is_there = known is not None and known.health is not Health.removed
         if not is_there or (known is not None and known.configuration != configuration):
-            yield NodeAdded(at_us, name, configuration)
+            yield facts.NodeAdded(at_us, name, configuration)

@@ -39,23 +39,7 @@ from shunter.core import (
 from shunter.core.planning import OBSERVER, Barrier
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import PlanError
-from shunter.events import (
-    JOB_ENDS,
-    NO_SUCH_JOB,
-    AllocationChanged,
-    Event,
-    GpuType,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobId,
-    JobRejected,
-    PlanRejected,
-    PolicySetAside,
-    SchedulerStopped,
-    SizesSet,
-    TargetsSet,
-)
+from shunter.events import JOB_ENDS, NO_SUCH_JOB, Event, GpuType, JobId, facts
 from shunter.events.log import LogWriter, NullStore, load_store, open_log
 from shunter.gc_control import collector_off
 from shunter.run.code_digests import sources_of
@@ -290,7 +274,7 @@ async def _run(
         recorder = Recorder(core, log, count, every, report) if is_kept or report else log
         with timed(core, config.policy.time_limit) as step:
             await run_rounds(core, world, recorder, step=step)
-        closing = [SchedulerStopped(core.state.now_us, "end of the trace")]
+        closing = [facts.SchedulerStopped(core.state.now_us, "end of the trace")]
         _emit(core, closing)
         log.append(closing)
         await log.save_snapshot(snapshot_of(core))
@@ -313,17 +297,17 @@ async def _run(
 def _strangers(refused: list[JobId]) -> Observers:
     """Collect the jobs for which a policy plans though they do not exist."""
 
-    def noted(event: PlanRejected, view: View) -> None:
+    def noted(event: facts.PlanRejected, view: View) -> None:
         if event.detail == NO_SUCH_JOB:
             refused.append(event.job_id)
 
-    return {PlanRejected: noted}
+    return {facts.PlanRejected: noted}
 
 
-def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
+def _emit(core: Scheduler, taken: Iterable[Event]) -> None:
     """Let the core take in facts that are nobody's decision."""
     core.view.open()
-    for fact in facts:
+    for fact in taken:
         core.emit(fact)
     core.view.close()
 
@@ -413,7 +397,7 @@ class _Limit:
         if barrier.aside and not self._is_recorded:
             self._is_recorded = True
             core.view.open()
-            core.emit(PolicySetAside(now_us, barrier.name, barrier.aside, self._told))
+            core.emit(facts.PolicySetAside(now_us, barrier.name, barrier.aside, self._told))
             core.view.close()
         return core.hand_on()
 
@@ -444,7 +428,7 @@ class SizeGaps:
 
     def observers(self) -> Observers:
         """Return what it listens to."""
-        return {SizesSet: self._set}
+        return {facts.SizesSet: self._set}
 
     def document(self) -> dict[str, object] | None:
         """Return means and the largest gap; None where programs sized no jobs."""
@@ -462,7 +446,7 @@ class SizeGaps:
             "search_gap_max": max(self._gaps),
         }
 
-    def _set(self, event: SizesSet, view: View) -> None:
+    def _set(self, event: facts.SizesSet, view: View) -> None:
         self._speeds.append(event.speed)
         self._bounds.append(event.bound)
         self._gaps.append(event.gap)
@@ -495,7 +479,7 @@ class ShareGaps:
     def observers(self) -> Observers:
         """Return what it listens to."""
         ended = dict.fromkeys(JOB_ENDS, self._ended)
-        return {TargetsSet: self._set, AllocationChanged: self._moved, **ended}
+        return {facts.TargetsSet: self._set, facts.AllocationChanged: self._moved, **ended}
 
     def document(self) -> dict[str, object] | None:
         """Return mean and largest gaps; None where there were no targets."""
@@ -503,7 +487,7 @@ class ShareGaps:
             return None
         return {"one_gpu": _summed(self.alone), "gangs": _summed(self.gangs)}
 
-    def _set(self, event: TargetsSet, view: View) -> None:
+    def _set(self, event: facts.TargetsSet, view: View) -> None:
         for job_id in self._targets:
             self._owe(job_id, event.at_us)
         self._targets, self._set_us = {}, event.at_us
@@ -515,7 +499,7 @@ class ShareGaps:
                     self._accounts[job_id] = _Account(event.at_us)
                     self._sit(job_id, event.at_us)
 
-    def _moved(self, event: AllocationChanged, view: View) -> None:
+    def _moved(self, event: facts.AllocationChanged, view: View) -> None:
         self._leave(event.job_id, event.at_us)
         shares = event.allocation.shares
         if shares:
@@ -523,7 +507,9 @@ class ShareGaps:
             self._seats[event.job_id] = server.configuration.gpu_type, event.at_us
 
     def _ended(
-        self, event: JobFinished | JobFailed | JobCancelled | JobRejected, view: View
+        self,
+        event: facts.JobFinished | facts.JobFailed | facts.JobCancelled | facts.JobRejected,
+        view: View,
     ) -> None:
         job_id, at_us = event.job_id, event.at_us
         self._leave(job_id, at_us)

@@ -15,20 +15,7 @@ from shunter.core import NO_GUARDS, WAITING, Cluster, Job, Pool, State, View, is
 from shunter.core.ranking import NO_POOL, Entry, RankedPolicy, Ranking, drift, rank_of
 from shunter.core.sizing import Sizing, Whole, counts_as_it_is, whole_of
 from shunter.counting import counted
-from shunter.events import (
-    AllocationChanged,
-    Demand,
-    Event,
-    GpuType,
-    JobId,
-    NodeName,
-    Reason,
-    Resources,
-    RoundPlanned,
-    Trigger,
-    Wait,
-    WaitReasonChanged,
-)
+from shunter.events import Demand, Event, GpuType, JobId, NodeName, Reason, Resources, Wait, facts
 
 
 @dataclass(frozen=True)
@@ -52,20 +39,20 @@ class NextPlan:
     admitted: tuple[JobId, ...] = ()
 
 
-def next_plan_of(at_us: int, facts: Iterable[Event], cluster: Cluster) -> NextPlan:
+def next_plan_of(at_us: int, decided: Iterable[Event], cluster: Cluster) -> NextPlan:
     """Return what a plan does with free GPUs.
 
     Args:
         at_us: when it is made.
-        facts: what it decides.
+        decided: what it decides.
         cluster: the servers as they are before it.
     """
     found: list[Grant] = []
     admitted: tuple[JobId, ...] = ()
-    for fact in facts:
-        if isinstance(fact, RoundPlanned):
+    for fact in decided:
+        if isinstance(fact, facts.RoundPlanned):
             admitted = fact.admitted
-        if not isinstance(fact, AllocationChanged):
+        if not isinstance(fact, facts.AllocationChanged):
             continue
         gpus: dict[GpuType, int] = {}
         for share in fact.allocation.shares:
@@ -396,28 +383,31 @@ def _ask(present: Present, job: Job, term: Term) -> None:
         due_us = term.asked.wake_at(term.memory)
     term.stand_before(at_us)
     wake_us = None if rules.backend_rounds else term.asked.wake_at(term.memory)
-    facts, cluster = term.planner.decisions(at_us, Trigger.round), term.planner.state.cluster
-    planned = next((fact for fact in facts if isinstance(fact, RoundPlanned)), None)
+    decided, cluster = (
+        term.planner.decisions(at_us, facts.Trigger.round),
+        term.planner.state.cluster,
+    )
+    planned = next((fact for fact in decided if isinstance(fact, facts.RoundPlanned)), None)
     if planned is not None:
         present.problem = f"the policy fails: {planned.fault}" if planned.fault else ""
         demand = demand_of(job, term)
         wait = next((each.wait for each in planned.waits if each.demand == demand), None)
-        own = (fact for fact in facts if isinstance(fact, WaitReasonChanged))
+        own = (fact for fact in decided if isinstance(fact, facts.WaitReasonChanged))
         wait = next((fact.wait for fact in own if fact.job_id == job.job_id), wait)
         if wait is not None:
             wait = replace(wait, reason=told_apart(wait, job.spec.gpu_types, cluster))
         present.wait = wait
-    present.next_plan = next_plan_of(at_us, facts, cluster)
+    present.next_plan = next_plan_of(at_us, decided, cluster)
     if rules.decentralised is not None:
         return  # what it proposes next depends on the view that it gets, and may be rejected
-    is_idle = not any(isinstance(fact, AllocationChanged) for fact in facts)
+    is_idle = not any(isinstance(fact, facts.AllocationChanged) for fact in decided)
     if is_idle and wake_us is not None and wake_us > at_us:  # what was due by then has been planned
         at_us = rules.grid_at(wake_us)
         term.stand_before(at_us)
-        facts = term.planner.decisions(at_us, Trigger.round)
-        present.next_plan = next_plan_of(at_us, facts, cluster)
-    for fact in facts:
-        if isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
+        decided = term.planner.decisions(at_us, facts.Trigger.round)
+        present.next_plan = next_plan_of(at_us, decided, cluster)
+    for fact in decided:
+        if isinstance(fact, facts.AllocationChanged) and fact.job_id == job.job_id:
             starts_us = at_us if due_us is None else max(at_us, due_us)
             present.starts_us = starts_us if fact.allocation.shares else None
 
