@@ -1,4 +1,4 @@
-"""`shunter profile`: how sensitive a job is to CPUs and memory, from a few measurements."""
+"""`shunter admin profile`: measure how sensitive a job is to CPUs and memory."""
 
 import json
 from collections.abc import Iterator

@@ -239,7 +239,7 @@ class Commands:
             silent = ", ".join(awaited(job, self._state.cluster))
             raise RefusedError(
                 f"job {job_id} waits for {silent}, where its checkpoint lies, to answer or to be "
-                f"lost; `shunter discard-checkpoint {job_id}` lets it go on without it"
+                f"lost; `shunter admin discard-checkpoint {job_id}` lets it go on without it"
             )
         return lambda at_us: ReleaseJob(at_us, job_id, by.user)
 

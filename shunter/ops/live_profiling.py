@@ -458,8 +458,8 @@ def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServ
     if loaded.config.backend.kind != "ssh" or section is None:
         raise ConfigError(
             f"{loaded.source}: backend.kind = {loaded.config.backend.kind!r}: expected 'ssh' to "
-            "measure a job on one of its servers; on any other run `shunter profile` there, in "
-            "Slurm as `srun shunter profile`"
+            "measure a job on one of its servers; on any other run `shunter admin profile` there, in "
+            "Slurm as `srun shunter admin profile`"
         )
     if find_spec("asyncssh") is None:
         raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
@@ -499,7 +499,7 @@ def _check(file: JobFile, node: NodeName, where: ConfigurationSet) -> None:
         raise file.wrong("server", "cpus", what=what)
 
 
-# A folder whose lock nobody holds was left by a `shunter profile` that was killed.
+# A folder whose lock nobody holds was left by a `shunter admin profile` that was killed.
 
 _PREFIX = "shunter-profile-"
 
@@ -536,12 +536,14 @@ def remove_abandoned() -> list[str]:
             if running:
                 named = ", ".join(map(str, running))
                 notes.append(
-                    f"a `shunter profile` that was killed has left processes that run: {named}; "
+                    f"a `shunter admin profile` that was killed has left processes that run: {named}; "
                     f"end them, its files are in {path}"
                 )
             else:
                 shutil.rmtree(path, ignore_errors=True)
-                notes.append(f"removed {path}, which a `shunter profile` that was killed has left")
+                notes.append(
+                    f"removed {path}, which a `shunter admin profile` that was killed has left"
+                )
         finally:
             os.close(lock)
     return notes

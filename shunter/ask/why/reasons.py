@@ -581,7 +581,7 @@ def _home(found: Explanation) -> str:
 
 
 def _discard(found: Explanation) -> str:
-    return f"`shunter discard-checkpoint {found.story.job_id}`"
+    return f"`shunter admin discard-checkpoint {found.story.job_id}`"
 
 
 def _down(found: Explanation, _: Wait) -> str:

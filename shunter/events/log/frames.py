@@ -320,7 +320,7 @@ def _outcomes_digest(seq: int, first: int, count: int, pairs: bytes) -> str:
 
 # What must hold between frames, head and anchor.
 
-REINDEX = "`shunter log reindex` makes it anew, while nothing writes the log"
+REINDEX = "`shunter admin reindex` makes it anew, while nothing writes the log"
 
 
 def checked_frame(frame: Frame, seq: int, before: Frame | None, head: Head) -> Frame:

@@ -1,4 +1,4 @@
-"""`shunter profile` runs a job on this machine, held to its CPUs and memory by the kernel.
+"""`shunter admin profile` runs a job on this machine, held to its CPUs and memory by the kernel.
 
 The job does no work: it sleeps as long as a cache like MinIO would make it wait with the CPUs and
 memory that its own control groups have, so that what else runs here takes nothing of it.
@@ -131,7 +131,7 @@ def test_job_ends_with_a_profile_that_is_killed_and_the_next_one_removes_what_it
     with _measuring(tmp_path) as again:
         again.send_signal(signal.SIGINT)
         _, said = again.communicate(timeout=60)
-    assert f"removed {left}, which a `shunter profile` that was killed has left" in said
+    assert f"removed {left}, which a `shunter admin profile` that was killed has left" in said
     assert sorted(temporary.glob("shunter-profile-*")) == []
 
 

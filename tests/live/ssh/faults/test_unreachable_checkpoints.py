@@ -93,7 +93,7 @@ async def test_job_waits_until_the_host_with_its_checkpoint_answers_again(
         told = await why(bench, job_id, site)
         assert "checkpoint_unreachable" in told
         assert "was saved by attempt 1 on n0, and n0 does not answer" in told
-        assert f"shunter discard-checkpoint {job_id}" in told
+        assert f"shunter admin discard-checkpoint {job_id}" in told
         farm.heal("n0")
         await seen_of(site, NodeReachable)
         await site.tell(

@@ -21,6 +21,6 @@ def test_only_folders_that_nobody_holds_are_removed(
         (note,) = remove_abandoned()
         assert remove_abandoned() == []
         assert Path(used).is_dir()
-    assert note == f"removed {left}, which a `shunter profile` that was killed has left"
+    assert note == f"removed {left}, which a `shunter admin profile` that was killed has left"
     names = sorted(each.name for each in tmp_path.iterdir())
     assert names == ["others", "shunter-profile-file", "shunter-profile-link"]

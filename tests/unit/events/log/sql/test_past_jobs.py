@@ -114,7 +114,7 @@ async def test_tables_that_say_something_else_are_damage_until_reindexed(
         connection.execute(change)
     connection.close()
     async with read_log(str(path)) as reader:
-        with pytest.raises(LogDamagedError, match="shunter log reindex"):
+        with pytest.raises(LogDamagedError, match="shunter admin reindex"):
             await reader.verify()
     await reindex_log(str(path))
     async with read_log(str(path)) as reader:
