@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
-from shunter.ask.job_history import Attempt, JobHistory, happened_us
+from shunter.ask.job_history import Attempt, JobHistory, happened_us, turns_on
 from shunter.ask.log_reading import Advance, Follower, LogFold
 from shunter.core import LAUNCHING, NO_RESULT, FoldResult, Gpu, Job, State, gpus_of
 from shunter.core.speeds import contract_speed
@@ -353,6 +353,8 @@ class _Gathering(Follower):
         attempt.is_elsewhere = bool(known.seen) and known.seen[-1].shares != shares
         if not self._observed.is_simulated:  # there the log tells speeds
             attempt.paces = self._paces.began(job, self.state, event.at_us)
+        if attempt.turns is None:  # it was given others before an earlier start was seen
+            attempt.turns = turns_on(job.held)
         if attempt.turns is not None:
             attempt.stopped_since_us = attempt.seen_us
         known.seen.append(attempt)

@@ -370,12 +370,14 @@ class JobHistory:
         if current is None or current.released_us is not None:
             current = self._grant  # it may have been launched, and not have begun yet
         if current is not None and current.asked_us is None:
+            if _is_opened(current.allocation, event.allocation):
+                current.allocation = event.allocation
+                return
             current.asked_us, current.is_asked_early = event.at_us, current.started_us is None
         granted = event.allocation
         if granted.shares:
             self._grant = self.attempt_type(0, granted, event.because.rule, event.at_us)
-            if granted.sharing is Sharing.sliced:
-                self._grant.turns = AttemptTurns(gang=granted.gpus if granted.is_spread else 0)
+            self._grant.turns = turns_on(granted)
 
     def _attempt(self, number: int, at_us: int) -> Attempt:
         """Return an attempt by its number; a new one is what was granted last."""
@@ -424,6 +426,19 @@ _OF_ATTEMPTS = (
     ),
     *(facts.AttemptSetAside, facts.TurnStarted, facts.TurnEnded),
 )
+
+
+def turns_on(granted: Allocation) -> AttemptTurns | None:
+    """Return the turns of an attempt before the first one; None: its GPUs are its own."""
+    if granted.sharing is not Sharing.sliced:
+        return None
+    return AttemptTurns(gang=granted.gpus if granted.is_spread else 0)
+
+
+def _is_opened(held: Allocation, given: Allocation) -> bool:
+    """Say whether an attempt keeps its GPUs and is only to share them; see `Job.stays_for`."""
+    is_packed = given.sharing is Sharing.packed and held.sharing is Sharing.exclusive
+    return is_packed and held.shares == given.shares
 
 
 def history_of(events: Iterable[Event]) -> JobHistory | None:

@@ -34,8 +34,9 @@ from shunter.core.fold import RULES, depart
 from shunter.core.planning import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
+from shunter.core.speeds import has_learnt_floor
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events import TRIALS, Event, JobId, Wait, decode_event, facts
+from shunter.events import JOB_ENDS, SOLVED, TRIALS, Event, JobId, Wait, decode_event, facts
 from shunter.events.log import LogReader, Snapshot
 from shunter.gc_control import collector_off
 
@@ -210,6 +211,8 @@ class _Replay:
                     before.append((seq, decode_event(row)))
         since = [*story.shared, *((each.seq, each.event) for each in story.own)]
         for seq, event in (*before, *sorted(since, key=lambda each: each[0])):
+            if not _counts_alone(event, story.job_id):
+                continue
             state.seq = seq - 1
             own = _without_others(event, alone) if isinstance(event, facts.RoundPlanned) else event
             self._fold([own])
@@ -263,8 +266,9 @@ class _Replay:
     def is_alone(self) -> bool:
         """Say whether the reasons of an ended job follow without the other jobs.
 
-        They do where outcomes take no time, so that it waits for nobody to leave, and where gangs
-        are not told apart by samples of others. That is a fifth of the work.
+        They do where outcomes take no time, so that it waits for nobody to leave, and where what it
+        needs and how gangs are told apart does not follow from samples of others. That is a fifth
+        of the work.
         """
         own = [each.event for each in self._story.own]
         terms = [event for _, event in self._story.terms]
@@ -272,6 +276,7 @@ class _Replay:
         return (
             all(each.instant for each in own if isinstance(each, facts.AllocationChanged))
             and not any(isinstance(each, TRIALS) for each in own)
+            and not has_learnt_floor(self._story.spec)
             and all(classing_of(each, self._rebuild) is None for each in starts)
         )
 
@@ -303,6 +308,18 @@ class _Replay:
         if term is not None:
             term.restore(snapshot.memory)
         return term
+
+
+def _counts_alone(event: Event, job_id: JobId) -> bool:
+    """Say whether an event has a part in the reasons of a job that is folded without others.
+
+    Of a job that it depends on its coming and its end have. How that ran follows from jobs that are
+    not there, and what is solved for all names them.
+    """
+    if isinstance(event, SOLVED):
+        return False
+    about: JobId | None = getattr(event, "job_id", None)
+    return about in (None, job_id) or isinstance(event, (facts.JobSubmitted, *JOB_ENDS))
 
 
 def _without_others(event: facts.RoundPlanned, alone: Container[str]) -> facts.RoundPlanned:
