@@ -129,6 +129,8 @@ from .state import (
     RUNNING as RUNNING,
     SUSPENDING as SUSPENDING,
     TRANSITIONS as TRANSITIONS,
+    TURN_WEIGHT_LEAST as TURN_WEIGHT_LEAST,
+    TURN_WEIGHT_MOST as TURN_WEIGHT_MOST,
     WAITING as WAITING,
     FoldResult as FoldResult,
     Job as Job,

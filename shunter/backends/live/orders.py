@@ -21,7 +21,7 @@ import anyio
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport
 from shunter.backends.node import checked, messages, own_folder
-from shunter.core import Launch, Resume
+from shunter.core import TURN_WEIGHT_LEAST, TURN_WEIGHT_MOST, Launch, Resume
 from shunter.errors import BackendError
 from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing
 
@@ -322,7 +322,7 @@ def _slicing(effect: Launch | Resume, limits: Limits) -> messages.AttemptTurns |
     if settings is None:
         raise BackendError(f"job {effect.job_id} is to share GPUs in turns, which none do here")
     return messages.AttemptTurns(
-        weight=effect.spec.weight,
+        weight=max(TURN_WEIGHT_LEAST, min(TURN_WEIGHT_MOST, effect.spec.weight)),
         is_fixed=True,
         quantum_us=settings.quantum_us,
         wait_most_us=settings.wait_most_us,

@@ -232,10 +232,10 @@ def kind_in(value: object, shape: Shape[str]) -> str:
 def _of_kind(
     value: object, kind: tuple[tuple[str, ...], tuple[str, ...]], *always: str
 ) -> dict[str, object]:
-    """Return of a message what one of its kind needs and may have."""
+    """Return of a message what one of its kind needs and may have; a null is nothing."""
     given, (needed, others) = an_object(value), kind
     for name in (*always, *needed):
-        if name not in given:
+        if given.get(name) is None:
             raise WrongMessageError("is missing", name)
     return {name: given[name] for name in (*always, *needed, *others) if name in given}
 

@@ -77,8 +77,8 @@ async def test_job_is_as_old_as_what_changed_last(tmp_path: Path) -> None:
     (folder / "stdout.0").write_text("x")
     for path, at_s in ((folder / "stdout.0", 50), (folder, 10), (folder.parent, 10)):
         os.utime(path, (at_s, at_s))
-    assert by_age(str(tmp_path), 40) == {"old": [], "young": ["j1"]}
-    assert by_age(str(tmp_path), 60) == {"old": ["j1"], "young": []}
+    assert by_age(str(tmp_path), 40) == {"old": (), "young": ("j1",)}
+    assert by_age(str(tmp_path), 60) == {"old": ("j1",), "young": ()}
 
 
 async def test_what_a_killed_scheduler_began_to_remove_goes_the_next_time(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from .file_trees import (
 from .gpus import (
     GpuReadings as GpuReadings,
     Readings as Readings,
+    gpus_in as gpus_in,
     nvml_gpus as nvml_gpus,
     read_gpus as read_gpus,
 )

@@ -18,7 +18,16 @@ import time
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.messages import ITEMS_MOST, GpuReading
-from shunter.backends.node.shapes import COUNT_MOST, Message, a_list, a_text, a_whole, field
+from shunter.backends.node.shapes import (
+    COUNT_MOST,
+    Message,
+    WrongMessageError,
+    a_list,
+    a_text,
+    a_whole,
+    an_object,
+    field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,10 +46,19 @@ UNREADABLE = re.compile(
 QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
 
 
+def _reading(value: object) -> GpuReading:
+    """Return the reading of one GPU, which cannot be read if it says what no GPU does."""
+    try:
+        return GpuReading.decoded(value)
+    except WrongMessageError:
+        index = an_object(value).get("index")
+        return GpuReading.decoded({"index": index, "faults": {"device": CODES["unknown"]}})
+
+
 class GpuReadings(Message):
     """All GPUs of a host, who read them, and why others could not."""
 
-    gpus: tuple[GpuReading, ...] = field(a_list(GpuReading.decoded, ITEMS_MOST))
+    gpus: tuple[GpuReading, ...] = field(a_list(_reading, ITEMS_MOST))
     by: str = field(a_text(COUNT_MOST))
     code: int = field(a_whole())
     said: str = field(a_text(COUNT_MOST), default="")
