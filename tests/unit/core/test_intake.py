@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -28,6 +28,7 @@ from shunter.core import (
     Weigh,
     launch_of,
 )
+from shunter.core.scheduler import HANDLERS
 from shunter.errors import IllegalEventError
 from shunter.events import (
     NOTHING,
@@ -86,6 +87,11 @@ def running(core: Scheduler, number: int = 0, gpus: int = 1) -> Scheduler:
     core.step(0, [submit(number, gpus)])
     core.step(0, [AttemptStarted(0, job_id(number), 1)])
     return core
+
+
+def test_every_command_and_observation_has_a_handler() -> None:
+    """One without would end a running loop with KeyError."""
+    assert set(HANDLERS) == set(get_args(Input))
 
 
 @pytest.mark.parametrize(
