@@ -46,7 +46,7 @@ UNREADABLE = re.compile(
 QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
 
 
-def _reading(value: object) -> GpuReading:
+def _decoded_reading(value: object) -> GpuReading:
     """Return the reading of one GPU, which cannot be read if it says what no GPU does."""
     try:
         return GpuReading.decoded(value)
@@ -58,7 +58,7 @@ def _reading(value: object) -> GpuReading:
 class GpuReadings(Message):
     """All GPUs of a host, who read them, and why others could not."""
 
-    gpus: tuple[GpuReading, ...] = field(a_list(_reading, ITEMS_MOST))
+    gpus: tuple[GpuReading, ...] = field(a_list(_decoded_reading, ITEMS_MOST))
     by: str = field(a_text(COUNT_MOST))
     code: int = field(a_whole())
     said: str = field(a_text(COUNT_MOST), default="")
