@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from shunter.cli import HEADINGS, app
 from shunter.client import HEADINGS as OPTION_HEADINGS
-from shunter.config import json_schema
+from shunter.config import find_policy, json_schema
 from shunter.policies import FAMILIES
 
 WHOLE_LESS_THAN = 2**31
@@ -82,7 +82,11 @@ def cli_page() -> str:
 def _first_keys(tables: dict[str, tuple[str, dict[str, str]]]) -> Iterator[str]:
     """Yield the section of the keys that most people need."""
     yield "## The twelve keys that most people need\n"
-    yield "All others have defaults that go with these.\n"
+    yield (
+        "All others have defaults that go with these. A live backend also needs its table; "
+        "`shunter init` writes it. [Placement](placement.md) says what the values of "
+        "`policy.placement` mean.\n"
+    )
     yield "| key | type | default | meaning |\n|---|---|---|---|"
     for path in FIRST_KEYS:
         table, _, key = path.rpartition(".")
@@ -95,11 +99,13 @@ def _families() -> Iterator[str]:
     yield "## Which policy to name\n"
     yield (
         "`shunter policy list` says what each of them does, and [Policies](policies.md) how they "
-        "differ.\n"
+        "differ. One with a * is an oracle: it uses true durations, which no scheduler knows.\n"
     )
     yield "| family | when to use it | `policy.name` |\n|---|---|---|"
     for family in FAMILIES:
-        names = ", ".join(f"`{name}`" for name in family.policies)
+        names = ", ".join(
+            f"`{name}`" + (r" \*" if find_policy(name).oracle else "") for name in family.policies
+        )
         yield f"| {family.name} | {family.when} | {names} |"
     yield ""
 
@@ -256,8 +262,7 @@ def _command(command: Any, name: str) -> Iterator[str]:
 
 
 def _argument(param: Any) -> str:
-    name = (param.metavar or param.name.upper()).strip("[]")
-    return name if param.required else f"[{name}]"
+    return str(param.metavar or param.name.upper())
 
 
 def _option(param: Any) -> str:

@@ -8,9 +8,11 @@ import typer
 
 from shunter.cli.control import discard_checkpoint, set_aside
 from shunter.cli.log import reindex
+from shunter.cli.options import CommandGroup
 from shunter.cli.profile import profile
 
 admin_commands = typer.Typer(
+    cls=CommandGroup,
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Profile jobs, free jobs that are stuck, and repair the index of a log.",

@@ -16,7 +16,13 @@ from typer.main import get_command
 
 from shunter import __version__
 from shunter.cli import output
-from shunter.cli.options import take_plain_values, takes_options
+from shunter.cli.options import (
+    HELP_MOST,
+    name_values,
+    note_new_name,
+    take_plain_values,
+    takes_options,
+)
 from shunter.errors import NotFoundError, ShunterError
 from shunter.gc_control import collect_rarely, end_uncollected
 
@@ -89,9 +95,6 @@ OF_OTHERS = {
 }
 """What those who come from Slurm, task-spooler and others type, and what it is called here."""
 
-HELP_MOST = 200
-"""How much of a command's first sentence the list of commands shows, in letters."""
-
 
 def _here_is_gone() -> bool:
     try:
@@ -127,7 +130,7 @@ def _made(name: str, module_name: str) -> Any:
     if (below := getattr(module, f"{name}_commands", None)) is not None:
         alone.add_typer(below, name=name)
         group = cast("TyperGroup", get_command(alone)).commands[name]
-        return take_plain_values(group)
+        return name_values(take_plain_values(group))
     if hasattr(module, "register"):
         module.register(alone)
     else:
@@ -137,7 +140,7 @@ def _made(name: str, module_name: str) -> Any:
         alone.command(name, context_settings=settings)(
             function if table is None else takes_options(table, function)
         )
-    return take_plain_values(get_command(alone))
+    return name_values(take_plain_values(get_command(alone)))
 
 
 class Commands(TyperGroup):
@@ -153,7 +156,9 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command; propose ours for the verbs of others."""
+        """Return a command; propose ours for verbs of others and for old names."""
+        if args[0] in OLD_NAMES and not ctx.resilient_parsing:
+            note_new_name(args[0], args[0])
         try:
             return super().resolve_command(ctx, args)
         except TyperException as error:

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from shunter.cli import output
-from shunter.cli.options import ConfigFile, Json, Settings, load
+from shunter.cli.options import CommandGroup, ConfigFile, Json, Settings, load
 from shunter.counting import counted
 from shunter.errors import ConfigError
 
-config_commands = typer.Typer(no_args_is_help=True, help="Check and show config files.")
+config_commands = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, help="Check and show config files."
+)
 
 
 @config_commands.command()
@@ -80,7 +82,9 @@ def print_config_schema() -> None:
 
 # `shunter policy`.
 
-policy_commands = typer.Typer(no_args_is_help=True, help="List policies and show their parameters.")
+policy_commands = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, help="List policies and show their parameters."
+)
 
 
 @policy_commands.command("list")

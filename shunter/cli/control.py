@@ -19,7 +19,7 @@ from shunter.cli.answers import (
     print_rows,
     turn_cells,
 )
-from shunter.cli.options import Json
+from shunter.cli.options import CommandGroup, Json
 from shunter.counting import counted
 from shunter.errors import ShunterError
 
@@ -169,6 +169,7 @@ MEMBER_TURNS_AT = MEMBER_COLUMNS.index("WHERE") + 1
 """Where the columns are of turns, if a member takes any."""
 
 group_commands = typer.Typer(
+    cls=CommandGroup,
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Show, prioritise or end the jobs of one search together.",

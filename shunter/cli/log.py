@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
-from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from shunter.cli import output
-from shunter.cli.options import Json, LogAddress, reading
+from shunter.cli.options import CommandGroup, Json, LogAddress, note_new_name, reading
 from shunter.cli.units import number
 from shunter.counting import counted
 from shunter.errors import UsageError, extra_hint
@@ -24,11 +23,13 @@ if TYPE_CHECKING:
 _JOB = re.compile(r"j[0-9]+(\.[0-9]+)?")
 
 
-class LogCommands(TyperGroup):
+class LogCommands(CommandGroup):
     """The commands of `shunter log`, which is not `shunter logs`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command; propose `logs` where a job is named."""
+        """Return a command; propose `logs` for a job, and new names for old ones."""
+        if args[0] == "reindex" and not ctx.resilient_parsing:
+            note_new_name("log reindex", "reindex")
         try:
             return super().resolve_command(ctx, args)
         except TyperException as error:

@@ -8,7 +8,7 @@ import typer
 
 from shunter.cli import output
 from shunter.cli.answers import Url, connect, print_rows
-from shunter.cli.options import Json
+from shunter.cli.options import CommandGroup, Json
 from shunter.counting import counted
 from shunter.errors import UsageError
 
@@ -41,7 +41,7 @@ COLUMNS = (
 JOBS_NAMED = 6
 
 
-nodes_commands = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+nodes_commands = typer.Typer(cls=CommandGroup, invoke_without_command=True, rich_markup_mode=None)
 
 
 @nodes_commands.callback()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from shunter.cli import output
 
@@ -24,6 +25,30 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Set one key of the config; may be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+HELP_MOST = 200
+"""How much of a command's first sentence a list of commands shows, in letters."""
+
+
+class CommandGroup(TyperGroup):
+    """Commands below a name, whose help shows the whole first sentence of each."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, over several lines where the terminal is narrow."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, command.get_short_help_str(HELP_MOST))
+                    for name, command in found
+                    if command is not None and not command.hidden
+                ]
+            )
+
+
+def note_new_name(old: str, name: str) -> None:
+    """Say on stderr what a command is called that was run by its old name."""
+    output.note(f"`shunter {old}` is `shunter admin {name}` now; the old name will go")
 
 
 def load(
@@ -101,6 +126,36 @@ def take_plain_values(command: Any) -> Any:
     for below in getattr(command, "commands", {}).values():
         take_plain_values(below)
     return command
+
+
+def name_values(command: Any) -> Any:
+    """Let the help of a command or group show no types of Python; return it."""
+    for each in command.params:
+        _name_value(each)
+    for below in getattr(command, "commands", {}).values():
+        name_values(below)
+    return command
+
+
+def _name_value(parameter: Any) -> None:
+    """Let the help call a value N or by a name if nothing else is declared."""
+    if parameter.param_type_name == "argument":
+        parameter.display_type_rich = _no_type
+        parameter.get_usage_pieces = partial(_declared, parameter)
+        return
+    taken = parameter.type_descriptor
+    if parameter.metavar is None and not parameter.is_flag and not taken.is_choice:
+        is_number = taken.annotation in (int, float, list[int], list[float])
+        parameter.metavar = "N" if is_number else parameter.name.upper()
+
+
+def _no_type(ctx: Any) -> None:
+    """Return nothing: an argument is shown by its name alone."""
+
+
+def _declared(argument: Any, _: object) -> list[str]:
+    """Return an argument as the line of usage shows it."""
+    return [argument.metavar or argument.name.upper()]
 
 
 def _parameters(usual: Callable[[Any], list[Any]], ctx: Any) -> list[Any]:

@@ -51,7 +51,7 @@ def replay(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Read a log back and say what is true at its end; 6 if decisions differ."""
+    """Say what is true at a log's end; --verify exits with 6 if decisions differ."""
     import asyncio
 
     if resolve and not verify:

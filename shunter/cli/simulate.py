@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from shunter.cli import output
-from shunter.cli.options import ConfigFile, Json, Settings, load
+from shunter.cli.options import CommandGroup, ConfigFile, Json, Settings, load, name_values
 from shunter.cli.units import duration, left_out, number, percent
 from shunter.counting import counted
 from shunter.errors import UsageError
@@ -129,7 +129,7 @@ def _times(count: int, numbers: "Times") -> list[str]:
 # `shunter reproduce`, whose commands the distribution shunter-papers brings.
 
 
-class _Brought(TyperGroup):
+class _Brought(CommandGroup):
     """The commands of another distribution, imported when they are asked for."""
 
     def list_commands(
@@ -138,7 +138,8 @@ class _Brought(TyperGroup):
         return _plugged().list_commands(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _plugged().get_command(ctx, cmd_name)
+        found = _plugged().get_command(ctx, cmd_name)
+        return None if found is None else name_values(found)
 
 
 def _plugged() -> TyperGroup:

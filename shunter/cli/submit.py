@@ -49,7 +49,7 @@ class SubmitOptions:
 
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- CMD… | SCRIPT …]", help="A command, or a script to run."),
+        typer.Argument(metavar="-- CMD… | SCRIPT …", help="A command, or a script to run."),
     ] = None
     dedupe_key: Annotated[
         str | None,

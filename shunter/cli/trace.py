@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.cli import output
-from shunter.cli.options import Json
+from shunter.cli.options import CommandGroup, Json
 from shunter.cli.units import duration, number, percent
 from shunter.counting import counted
 from shunter.errors import TraceError, UsageError
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 KEY_BYTES_MOST = 1 << 16
 
-trace_commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
+trace_commands = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, help="Describe, make up and convert traces."
+)
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")]
 Format = Annotated[
@@ -56,7 +58,9 @@ Throughputs = Annotated[
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write here, not to stdout.")
 ]
-To = Annotated[str, typer.Option("--to", help="canonical-csv or canonical-jsonl.")]
+To = Annotated[
+    str, typer.Option("--to", metavar="FORMAT", help="canonical-csv or canonical-jsonl.")
+]
 Gpus = Annotated[
     int | None, typer.Option(min=1, help="GPUs of the cluster that the load refers to.")
 ]

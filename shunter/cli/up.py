@@ -349,7 +349,7 @@ def down(
     ] = False,
     url: Url = None,
 ) -> None:
-    """End the daemon of this machine; jobs run on, and the next one finds them."""
+    """End your daemon on this machine; jobs run on, and the next one finds them."""
     address = _address(url)
     try:
         found = None if address is None else settled_daemon_at([address], _note_busy)

@@ -111,7 +111,11 @@ class JobRequest:
     """A job to run. Who submits it is known from the connection, never from here."""
 
     command: "tuple[Text, ...]" = _field(default=REQUIRED, min_length=1, max_length=ARGUMENTS_MOST)
-    name: "Name" = _field("", Option("-J --name", "Left out: its script."), default="")
+    name: "Name" = _field(
+        "",
+        Option("-J --name", "The job's name; left out: that of its script or program."),
+        default="",
+    )
     queue: "Name" = _field(
         *("", Option("-q --queue", "The queue.", default="default")),
         default="default",
@@ -171,7 +175,7 @@ class JobRequest:
     )
     max_level: "NearLevel | None" = _field(
         "the widest group its GPUs may be spread over; `server`: they are all in one",
-        Option("--one-server", "All its GPUs in one server: --max-level server.", bool),
+        Option("--one-server", "All its GPUs in one server: the same as --max-level server.", bool),
         Option(
             "--max-level LEVEL",
             f"The widest group for its GPUs: {', '.join(LEVELS[:-1])} or {LEVELS[-1]}.",
@@ -210,11 +214,21 @@ class JobRequest:
     min_speed: "Speed | None" = _field(
         "the lowest speed of its curve that will do, its own or the one that is learnt of its "
         "model; it waits for such a place",
-        Option("--min-speed PART", "The lowest speed it accepts, of these or as learnt.", float),
+        Option(
+            "--min-speed PART",
+            "It starts only where its speed, by --tolerance or as measured of its model, is at "
+            "least this part of that with all its GPUs near.",
+            float,
+        ),
     )
     interference: float | None = _field(
         "the part of its speed that it loses beside a neighbour below the same switch",
-        Option("--interference PART", "What it loses beside a neighbour on a switch.", float),
+        Option(
+            "--interference PART",
+            "The part of its speed, from 0 to below 1, that it loses beside a neighbour on a "
+            "switch.",
+            float,
+        ),
         ge=0,
         lt=1,
     )
@@ -288,7 +302,7 @@ class JobRequest:
     )
     directory: "Text" = _field(
         "where it starts; empty: the root folder",
-        Option("-D --chdir DIR", "Left out: where you are."),
+        Option("-D --chdir DIR", "Where it starts; left out: the folder that you are in."),
         default="",
     )
     environment: "Environment" = _field(

@@ -40,7 +40,8 @@ class LogSection(Section):
     url: str = Field(
         default="none:",
         min_length=1,
-        description="'none:' (only the digest), 'memory:', a path, or sqlite+aiosqlite:///PATH",
+        description="'none:' (nothing is kept), 'memory:', a path, or sqlite+aiosqlite:///PATH; "
+        "a live cluster and `shunter why` need a path",
     )
     mode: Literal["0600", "0640", "0644", "0660", "0664"] | None = Field(
         default=None,

@@ -227,7 +227,7 @@ class DecentralisedSection(Section):
 class PolicySection(Section):
     """The policy with its rounds, its placement and the guards around it."""
 
-    name: str = Field(default="fifo", description="entry point of the group shunter.policies")
+    name: str = Field(default="fifo", description="who decides: `shunter policy list` names all")
     trigger: Literal["round", "event"] = Field(
         default="round", description="decide at each round, or at every arrival, end and crossing"
     )

@@ -458,8 +458,8 @@ def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServ
     if loaded.config.backend.kind != "ssh" or section is None:
         raise ConfigError(
             f"{loaded.source}: backend.kind = {loaded.config.backend.kind!r}: expected 'ssh' to "
-            "measure a job on one of its servers; on any other run `shunter admin profile` there, in "
-            "Slurm as `srun shunter admin profile`"
+            "measure a job on one of its servers; on any other run `shunter admin profile` there, "
+            "in Slurm as `srun shunter admin profile`"
         )
     if find_spec("asyncssh") is None:
         raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
@@ -536,8 +536,8 @@ def remove_abandoned() -> list[str]:
             if running:
                 named = ", ".join(map(str, running))
                 notes.append(
-                    f"a `shunter admin profile` that was killed has left processes that run: {named}; "
-                    f"end them, its files are in {path}"
+                    f"a `shunter admin profile` that was killed has left processes that run: "
+                    f"{named}; end them, its files are in {path}"
                 )
             else:
                 shutil.rmtree(path, ignore_errors=True)

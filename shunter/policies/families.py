@@ -23,14 +23,24 @@ FAMILIES = (
         ("las", "tiresias", "gittins", "shortest_expected"),
     ),
     Family(
-        "Shortest or smallest first",
+        "Shortest first",
         "where run times are known: simulations, or jobs that tell their steps or a time limit",
-        ("srtf", "sjf", "shortest_gpu", "smallest", "tetris"),
+        ("srtf", "sjf", "shortest_gpu", "tetris"),
     ),
     Family(
-        "Fair shares",
-        "where users or groups are to get equal parts, whoever submits most",
-        ("two_level", "drf", "ftf"),
+        "Smallest first",
+        "where small jobs are to pass large ones; `drf` counts CPUs and memory as well as GPUs",
+        ("smallest", "drf"),
+    ),
+    Family(
+        "Worst off by sharing first",
+        "where run times are known, and no job is to be slowed down far more than the others",
+        ("ftf",),
+    ),
+    Family(
+        "Fairness among users",
+        "where users, queues or groups are to get equal parts, whoever submits most",
+        ("two_level",),
     ),
     Family(
         "Fair shares by GPU type (Gavel)",

@@ -3,6 +3,7 @@
 import tomllib
 from pathlib import Path
 
+import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -24,6 +25,29 @@ def test_old_names_of_commands_for_administrators_are_kept_and_not_listed() -> N
         assert old.stderr.splitlines()[-1] == new.stderr.splitlines()[-1]
     assert "reindex" not in CliRunner().invoke(app, ["log", "--help"]).stdout
     assert CliRunner().invoke(app, ["log", "reindex", "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["profile", "discard-checkpoint", "set-aside", "log reindex"])
+def test_old_name_of_a_command_tells_the_new_one(name: str) -> None:
+    new = f"admin {name.removeprefix('log ')}"
+    said = CliRunner().invoke(app, name.split()).stderr.splitlines()[0]
+    assert said == f"`shunter {name}` is `shunter {new}` now; the old name will go"
+    assert "now; the old name" not in CliRunner().invoke(app, new.split()).stderr
+
+
+@pytest.mark.parametrize("group", [*("admin", "log", "trace", "config"), *("policy", "group")])
+def test_help_of_a_group_shows_whole_sentences(group: str) -> None:
+    told = CliRunner().invoke(app, [group, "--help"]).stdout
+    assert "..." not in told.partition("\nCommands:\n")[2]
+
+
+@pytest.mark.parametrize("command", ["submit", "queue", "logs", "replay", "trace generate"])
+def test_help_names_values_and_not_their_types_in_python(command: str) -> None:
+    told = CliRunner().invoke(app, [*command.split(), "--help"]).stdout
+    assert "<" not in told
+    if command == "submit":
+        assert told.startswith("Usage: shunter submit [OPTIONS] -- CMD… | SCRIPT …\n")
+        assert "--steps N " in told
 
 
 def test_options_of_submit_stand_below_their_headings() -> None:

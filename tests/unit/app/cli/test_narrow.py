@@ -37,7 +37,7 @@ def test_comparison_fits_the_terminal(
 def test_list_of_commands_ends_no_sentence_in_the_middle() -> None:
     said = CliRunner().invoke(app, ["--help"]).stdout
     assert "..." not in said.partition("First steps:")[2]
-    assert "6 if decisions differ." in " ".join(said.split())
+    assert "--verify exits with 6 if decisions differ." in " ".join(said.split())
 
 
 def test_log_that_was_not_kept_is_told_as_such(config_file: Path) -> None:
