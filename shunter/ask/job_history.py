@@ -429,14 +429,14 @@ _OF_ATTEMPTS = (
 
 
 def turns_on(granted: Allocation) -> AttemptTurns | None:
-    """Return the turns of an attempt before the first one; None: its GPUs are its own."""
+    """Return the turns of an attempt at its start; None: its GPUs are its own."""
     if granted.sharing is not Sharing.sliced:
         return None
     return AttemptTurns(gang=granted.gpus if granted.is_spread else 0)
 
 
 def _is_opened(held: Allocation, given: Allocation) -> bool:
-    """Say whether an attempt keeps its GPUs and is only to share them; see `Job.stays_for`."""
+    """Say whether an attempt is only to share its GPUs: see `Job.stays_for`."""
     is_packed = given.sharing is Sharing.packed and held.sharing is Sharing.exclusive
     return is_packed and held.shares == given.shares
 

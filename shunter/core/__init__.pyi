@@ -109,6 +109,7 @@ from .reactor import (
 from .rng import RandomStream as RandomStream
 from .round_loop import Step as Step, run_rounds as run_rounds
 from .scheduler import (
+    HANDLERS as HANDLERS,
     Asked as Asked,
     Scheduler as Scheduler,
     launch_of as launch_of,

@@ -159,9 +159,9 @@ class Plan:
     recorded last, `spread` those that have left it. Of `trials`, the verdicts come before the
     changes, and what is tried begins after them. `proposals` come last; `admitted` are jobs that
     may be proposed from now on, and `dismissed` those that no longer may. `fault` is never a
-    policy's own to say (fault_barrier.py). `is_drafted` says that every change was made on a draft, which
-    lets nothing be made that is not allowed: the approver has nothing to find. It is believed of
-    policies that are our own code throughout.
+    policy's own to say (fault_barrier.py). `is_drafted` says that every change was made on a
+    draft, which lets nothing be made that is not allowed: the approver has nothing to find. It is
+    believed of policies that are our own code throughout.
     """
 
     changes: tuple[Change, ...] = ()

@@ -311,7 +311,7 @@ class _Replay:
 
 
 def _counts_alone(event: Event, job_id: JobId) -> bool:
-    """Say whether an event has a part in the reasons of a job that is folded without others.
+    """Say whether an event is folded for a job without others.
 
     Of a job that it depends on its coming and its end have. How that ran follows from jobs that are
     not there, and what is solved for all names them.

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from shunter.core import (
+    HANDLERS,
     AttemptExited,
     CancelJob,
     ChangePriority,
@@ -28,7 +29,6 @@ from shunter.core import (
     Weigh,
     launch_of,
 )
-from shunter.core.scheduler import HANDLERS
 from shunter.errors import IllegalEventError
 from shunter.events import (
     NOTHING,

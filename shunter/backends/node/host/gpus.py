@@ -47,7 +47,7 @@ QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
 
 
 def _decoded_reading(value: object) -> GpuReading:
-    """Return the reading of one GPU, which cannot be read if it says what no GPU does."""
+    """Return the reading of one GPU: without its values, if no GPU has such."""
     try:
         return GpuReading.decoded(value)
     except WrongMessageError:

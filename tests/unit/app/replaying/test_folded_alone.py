@@ -1,6 +1,7 @@
 """Why a job waited is read without the jobs around it, where these have no part in it."""
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -44,7 +45,7 @@ def whole(node: NodeName) -> Allocation:
     return Allocation((Share(node, 255),))
 
 
-def no_policy(record: object) -> object:
+def no_policy(started: facts.SchedulerStarted) -> NoReturn:
     raise ConfigError("the policy of this log is not to be had")
 
 
@@ -55,7 +56,7 @@ async def reasons(tmp_path: Path, events: tuple[Event, ...]) -> list[tuple[int, 
     async with open_log(path) as log:
         log.append(list(events))
     async with read_log(path) as reader:
-        found = await explain(reader, OWN, len(events), 9 * S, no_policy)  # type: ignore[arg-type]
+        found = await explain(reader, OWN, len(events), 9 * S, no_policy)
     return [(each.from_us // S, each.wait.reason) for each in found.reasons]
 
 
