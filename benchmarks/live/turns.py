@@ -19,11 +19,10 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import shunter
 from benchmarks.loop import loop_s
-from shunter.backends.node import folder_of, raise_term, read_journal, remains, send, start
+from shunter.backends.node import Order, folder_of, raise_term, read_journal, remains, send, start
 
 BUDGET_SWITCH_MS = 20.0
 GPUS, JOBS = 4, 6
@@ -40,10 +39,10 @@ while True:
 Turn = tuple[int, int, int]
 
 
-def order(root: str, job: str, mask: int, program: str, quantum_s: float) -> Any:
+def order(root: str, job: str, mask: int, program: str, quantum_s: float) -> Order:
     """Return the order of an attempt that takes turns."""
     suspend = {"mode": "cooperative", "signal": 10}
-    return {
+    said = {
         "job": job,
         "attempt": 1,
         "term": 1,
@@ -67,6 +66,7 @@ def order(root: str, job: str, mask: int, program: str, quantum_s: float) -> Any
             "boundary_most_us": 10_000_000,
         },
     }
+    return Order.decoded(said)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def running(root: str, program: str, quantum_s: float) -> Iterator[list[str]]:
         for number, job in enumerate(jobs):
             mask = 1 << number % GPUS
             said = start(root, order(root, job, mask, program, quantum_s))
-            if said["answer"] != "started":
+            if said.answer != "started":
                 raise SystemExit(f"benchmarks.live.turns: {said}")
         yield jobs
     finally:
