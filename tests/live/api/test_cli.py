@@ -177,7 +177,7 @@ def test_nothing_running_says_how_to_start_it(tmp_path: Path) -> None:
     )
     if "/run/shunter" in found.stdout:
         pytest.skip("a daemon of this machine is running")
-    assert (found.returncode, "shunter serve" in found.stderr) == (4, True)
+    assert (found.returncode, "`shunter up`" in found.stderr) == (4, True)
 
 
 def test_dry_run_submits_nothing(shared: Served) -> None:

@@ -349,9 +349,13 @@ def report_by_hwloc(buses: Sequence[str | None]) -> WiringReport:
     if program is None:
         return WiringReport("hwloc", [], [], [])
     until_s, causes = time.monotonic() + LIMIT_S, []
+    # Named as its input as well: a build with libxml2 reads the machine itself, in silence, where
+    # the file that only the environment names cannot be read (hwloc 2.9 with libhwloc-plugins).
+    file = os.environ.get("HWLOC_XMLFILE")
+    command = [program, "--of", "xml", *(("-i", os.path.abspath(file)) if file else ())]
     for options in OPTIONS:
         try:
-            return report_in(_printed([program, "--of", "xml", *options], until_s), buses)
+            return report_in(_printed([*command, *options], until_s), buses)
         except (OSError, TopologyError) as error:
             causes.append(str(error))
     return WiringReport("hwloc", [], [], [], causes[0])
