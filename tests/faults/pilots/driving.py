@@ -159,9 +159,21 @@ class Questions:
 
 
 def session_of(pilot: "subprocess.Popen[bytes]") -> int:
-    """Return the process that serves the session of a pilot."""
+    """Return the process that serves the session of a pilot.
+
+    Beside it a pilot may have one that still notes how its GPUs are wired.
+    """
     children = Path(f"/proc/{pilot.pid}/task/{pilot.pid}/children").read_text().split()
-    return int(children[0])
+    (session,) = (int(pid) for pid in children if b"serve" in _words(pid))
+    return session
+
+
+def _words(pid: str) -> list[bytes]:
+    """Return the command line of a process; none if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 class Sessions:
