@@ -258,7 +258,7 @@ class PilotFleet:
         """Serve a pilot that has dialled in."""
         pilot = self._pilots.get(stream.name)
         if pilot is not None:
-            pilot.dial_in(stream.hello.instance, stream.hello.why)
+            pilot.dial_in(stream.hello.instance, stream.hello.why, clock.wall_s())
             self._wake.set()
             failpoint("pilot connected")
             try:
@@ -298,7 +298,7 @@ class PilotFleet:
 
     def _begin_drain(self, pilot: Pilot, why: str) -> None:
         """Have nothing started in a pilot any more."""
-        pilot.begin_drain(why)
+        pilot.begin_drain(why, clock.wall_s())
         if self._is_served(pilot):
             self._note_drain(pilot.node, pilot.drain)
 
@@ -313,7 +313,8 @@ class PilotFleet:
                 found[name] = job
         for name, pilot in list(self._pilots.items()):
             shown = found.get(name)
-            pilot.see(shown)
+            if not pilot.see(shown, began_s):
+                continue
             if shown is None:
                 is_over = name in ended or began_s - pilot.called_at_s > SETTLED_S
                 is_served = self._is_served(pilot)

@@ -80,6 +80,8 @@ class Pilot:
             same: an answer of squeue from about then says nothing of it.
         restarts: how often Slurm had run it again by then; None: squeue has not shown this run.
         process: the one that dialled in last.
+        heard_at_s: when it dialled in last, or was found to be about to end. An answer of squeue to
+            an earlier question may be about the run before, so it decides nothing.
         jobs: how many run in it.
         busy_gpus: how many GPUs those hold.
     """
@@ -97,6 +99,7 @@ class Pilot:
     called_at_s: float = 0.0
     restarts: int | None = None
     process: str = ""
+    heard_at_s: float = 0.0
     jobs: int = 0
     busy_gpus: int = 0
 
@@ -118,14 +121,24 @@ class Pilot:
         """Go over to the phase after a change."""
         self.phase = _LIFE[change].get(self.phase, self.phase)
 
-    def see(self, job: QueuedJob | None) -> None:
-        """Take in what an answer of squeue says of it; None: nothing."""
+    def see(self, job: QueuedJob | None, asked_s: float) -> bool:
+        """Take in what an answer of squeue says of it; return whether it was asked late enough.
+
+        Args:
+            job: the answer; None: it is not there.
+            asked_s: when squeue was asked.
+        """
+        if job is not None:
+            self.number, self.is_listed = job.id, True
+        if asked_s < self.heard_at_s:
+            return False
         self.is_listed = job is not None
         if job is None:
-            return
-        if self.restarts is not None and job.restarts > self.restarts:
+            return True
+        is_other_run = self.restarts is not None and job.restarts > self.restarts
+        if is_other_run or (job.is_pending and self.phase is Phase.draining):
             self._run_again()
-        self.number, self.restarts = job.id, job.restarts
+        self.restarts = job.restarts
         self.asked_at_s = float(job.submit_s or self.asked_at_s)
         self.limit_s = float(job.time_limit_s or self.limit_s)
         if job.is_pending:
@@ -135,26 +148,29 @@ class Pilot:
             self.note("runs")
             self.started_at_s = None if job.start_s is None else float(job.start_s)
             self.reason = ""
+        return True
 
-    def dial_in(self, process: str, why: str) -> None:
+    def dial_in(self, process: str, why: str, now_s: float) -> None:
         """Note that it has dialled in.
 
         Args:
             process: which process of it has: another one than before is another run of the job.
             why: what it says of its end; nothing if no signal has reached it yet, which may be on
                 the way to one that is drained.
+            now_s: when.
         """
-        if self.process not in ("", process):
-            self.restarts = None
-            if not why:
+        if self.process != process:
+            self.restarts = None  # a run before this one may have been shown
+            if self.process and not why:
                 self._run_again()
-        self.process = process
+        self.process, self.heard_at_s = process, now_s
         self.note("dials in")
 
-    def begin_drain(self, why: str) -> None:
+    def begin_drain(self, why: str, now_s: float) -> None:
         """Note why it is about to end; the first reason counts."""
         job = "" if self.number is None else f" (Slurm job {self.number})"
         self.drain = self.drain or f"the pilot on node {self.node}{job} is about to end: {why}"
+        self.heard_at_s = now_s
         self.note("is to end")
 
     def _run_again(self) -> None:

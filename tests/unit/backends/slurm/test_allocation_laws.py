@@ -89,7 +89,7 @@ class Slurm:
             del self.pilots[name]
         for name, why in decisions.drains.items():
             self.pilots[name] = dataclasses.replace(self.pilots[name])
-            self.pilots[name].begin_drain(why)
+            self.pilots[name].begin_drain(why, self.now_s)
         for node, limit_s in decisions.submits.items():
             if refuses:
                 before = self.refusals.get(node, SubmitRefusals(0, 0, ""))

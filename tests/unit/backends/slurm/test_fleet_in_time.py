@@ -3,6 +3,7 @@
 All but Slurm is what the daemon runs: fleet, decisions, certificates, listener.
 """
 
+import dataclasses
 import pwd
 import time
 from collections.abc import Callable, Sequence
@@ -274,6 +275,66 @@ def test_pilot_that_drains_still_does_when_it_connects_again(tmp_path: Path) -> 
         return drains
 
     assert VirtualClock().run(main) == [[], ["n0"], []]
+
+
+class OldAnswer(MemorySlurm):
+    """A queue that answers what was so when it was asked, if an answer is set."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.answer: Callable[[QueuedJob], QueuedJob] | None = None
+
+    async def queue(self) -> tuple[QueuedJob, ...]:
+        found = await super().queue()
+        return found if self.answer is None else tuple(map(self.answer, found))
+
+
+@pytest.mark.parametrize(
+    "of_the_run_before",
+    [
+        {"state": "PENDING", "start_s": None},
+        {"state": "COMPLETED"},
+        {"state": "RUNNING", "start_s": 0, "end_s": 60, "time_limit_s": 3600},  # preempted
+    ],
+    ids=["waits", "has ended", "is preempted"],
+)
+def test_answer_about_the_run_before_changes_nothing_of_a_pilot_that_has_dialled_in(
+    tmp_path: Path, of_the_run_before: dict[str, object]
+) -> None:
+    """The question was asked before another process of the pilot dialled in."""
+
+    async def main() -> list[tuple[list[str], frozenset[NodeName], int]]:
+        slurm, is_busy = OldAnswer(), [True]
+        fleet = fleet_of(tmp_path, slurm, lambda _: (1, 4) if is_busy[0] else (0, 0))
+        fleet.want(ONE_JOB)
+        found = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fleet.run)
+            await anyio.sleep(3 * CALL_S)
+            name = name_in("c1", USER, slurm.jobs[0].queued())
+            assert name is not None
+            tasks.cancel_scope.cancel()
+        is_busy[0] = False
+        slurm.answer = lambda job: dataclasses.replace(job, **of_the_run_before)  # type: ignore[arg-type]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fleet.look)
+            await anyio.sleep(CALL_S / 2)
+            hello = PilotHello(PILOT_VERSION, "serve", "of run 1")
+            stream = PilotStream(cast("TLSStream", None), name, hello, b"")
+            tasks.start_soon(fleet.connected, stream)
+            await anyio.sleep(CALL_S)
+            fleet.note_up(N0)
+            found.append((sorted(fleet.drains), fleet.unheld, len(slurm.told)))
+            fleet.draining(name, "SIGUSR1", 100.0)
+            slurm.answer = lambda job: dataclasses.replace(job, restarts=1)
+            await fleet.look()
+            fleet.note_up(N0)
+            found.append((sorted(fleet.drains), fleet.unheld, len(slurm.told)))
+            tasks.cancel_scope.cancel()
+        return found
+
+    only_submitted = (frozenset[NodeName](), 1)
+    assert VirtualClock().run(main) == [([], *only_submitted), (["n0"], *only_submitted)]
 
 
 def test_queue_is_asked_for_once_a_poll_however_often_the_demand_changes(tmp_path: Path) -> None:

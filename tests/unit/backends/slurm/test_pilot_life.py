@@ -14,23 +14,22 @@ def pilot() -> Pilot:
 
 
 def after(*changes: str) -> Pilot:
-    """Return a pilot after some changes, in their order."""
+    """Return a pilot after some changes, one a second; "late" are answers asked for before all."""
     found = pilot()
-    for change in changes:
-        if change == "dials in":
-            found.dial_in("one", "")
-        elif change == "hangs up":
+    for now_s, change in enumerate(changes, 1):
+        state, _, restarts = change.removeprefix("late ").partition(" run ")
+        if state == "dials in":
+            found.dial_in(f"of run {restarts or 0}", "", now_s)
+        elif state == "hangs up":
             found.note("hangs up")
-        elif change == "is to end":
-            found.begin_drain("why")
-        elif change == "is gone":
+        elif state == "is to end":
+            found.begin_drain("why", now_s)
+        elif state == "is gone":
             found.note("is gone")
-        elif change == "is not listed":
-            found.see(None)
-        elif change == "runs again":
-            found.see(queued("any", state="PENDING", restarts=1))
         else:
-            found.see(queued("any", state=change))
+            asked_s = 0 if change.startswith("late ") else now_s
+            job = queued("any", state=state, restarts=int(restarts or 0))
+            found.see(None if state == "is not listed" else job, asked_s)
     return found
 
 
@@ -49,8 +48,17 @@ def after(*changes: str) -> Pilot:
         (("PENDING", "hangs up"), "queued"),
         (("PENDING", "is to end"), "draining"),
         (("dials in", "is to end", "hangs up", "RUNNING", "dials in"), "draining"),
-        (("RUNNING", "is to end", "PENDING"), "draining"),
-        (("RUNNING", "is to end", "runs again"), "queued"),
+        (("RUNNING", "is to end", "late PENDING"), "draining"),
+        (("RUNNING", "is to end", "PENDING run 1"), "queued"),
+        (("dials in", "is to end", "PENDING run 1"), "queued"),  # squeue had not shown it before
+        (("dials in", "is to end", "RUNNING run 1"), "draining"),  # whichever run dialled in
+        (("RUNNING", "dials in run 1", "is to end", "RUNNING run 1"), "draining"),
+        (("RUNNING", "dials in", "is to end", "late RUNNING run 1"), "draining"),
+        (
+            ("RUNNING", "dials in", "dials in run 1", "is to end", "late RUNNING", "RUNNING run 1"),
+            "draining",
+        ),
+        (("RUNNING", "dials in", "hangs up", "late PENDING"), "granted"),
         (("RUNNING", "is gone", "PENDING", "dials in", "is to end"), "ended"),
     ],
 )
@@ -62,20 +70,30 @@ def test_phase_follows_from_what_has_become_of_it(changes: tuple[str, ...], phas
 
 def test_first_reason_of_its_end_counts_and_is_gone_once_slurm_runs_it_again() -> None:
     found = after("RUNNING", "is to end")
-    found.begin_drain("another")
+    found.begin_drain("another", 3.0)
     assert found.drain == "the pilot on node n1 (Slurm job 1) is about to end: why"
-    found.dial_in("one", "")
+    found.dial_in("of run 0", "", 4.0)
     assert found.drain, "its signal may be on the way"
-    found.dial_in("another", "")
+    found.dial_in("another", "", 5.0)
     assert (found.drain, found.phase) == ("", Phase.connected)
-    found.begin_drain("again")
-    found.see(queued("any", state="RUNNING", restarts=1))
+    found.begin_drain("again", 6.0)
+    found.see(queued("any", state="RUNNING", restarts=1), 7.0)
     assert found.phase is Phase.draining, "the run that squeue shows is the one that drains"
 
 
 def test_squeue_says_more_of_it_than_was_asked() -> None:
     found = pilot()
-    found.see(queued("any", submit_s=5, reason="Resources", time_limit_s=60))
+    found.see(queued("any", submit_s=5, reason="Resources", time_limit_s=60), 1.0)
     assert (found.asked_at_s, found.limit_s, found.reason) == (5.0, 60.0, "Resources")
-    found.see(queued("any", state="RUNNING", start_s=9, time_limit_s=60))
+    found.see(queued("any", state="RUNNING", start_s=9, time_limit_s=60), 2.0)
     assert (found.started_at_s, found.ends_at_s, found.reason) == (9.0, 69.0, "")
+
+
+def test_late_answer_names_the_job_and_nothing_else() -> None:
+    """Its number is that of all runs, and what is listed can be told to end."""
+    found = after("dials in")
+    assert not found.see(queued("any", state="RUNNING", start_s=9, restarts=3), 0.0)
+    assert (found.number, found.is_listed) == (1, True)
+    assert (found.started_at_s, found.restarts) == (None, None)
+    assert not found.see(None, 0.0)
+    assert found.is_listed
