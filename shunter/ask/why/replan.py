@@ -30,7 +30,7 @@ from shunter.ask.why.job_events import WITHOUT_JOB, JobEvents
 from shunter.ask.why.present import Present, demand_of, present_of
 from shunter.ask.why.timeline import WaitReasons
 from shunter.core import NO_RESULT, AnyPolicy, JobPhase, State
-from shunter.core.fold import RULES, depart
+from shunter.core.fold import RULES, depart, fall_back
 from shunter.core.planning import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
@@ -200,8 +200,12 @@ class _Replay:
         """Fold to the end of the story, without jobs that it does not depend on."""
         story, state = self._story, self.folded.state
         alone = {story.job_id, *(each.job_id for each in story.spec.depends_on)}
-        for job in [each for each in state.jobs.values() if each.job_id not in alone]:
-            depart(state, job, state.now_us, facts.Outcome.cancelled)
+        for job in [*state.jobs.values()]:
+            if job.job_id not in alone:
+                depart(state, job, state.now_us, facts.Outcome.cancelled)
+            elif job.phase is not JobPhase.waiting:
+                # How it leaves these GPUs is not folded; they would be in use for ever.
+                fall_back(state, job, state.now_us)
         words = [orjson.dumps(job_id) for job_id in sorted(alone)]
         before: list[tuple[int, Event]] = []
         came = story.own[0].seq

@@ -8,6 +8,7 @@ from .attempts import (
     can_end as can_end,
     checkpoint_wait as checkpoint_wait,
     depart as depart,
+    fall_back as fall_back,
     given_up as given_up,
     hold_wanted as hold_wanted,
     home_of as home_of,

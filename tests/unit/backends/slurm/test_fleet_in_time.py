@@ -303,7 +303,7 @@ def test_answer_about_the_run_before_changes_nothing_of_a_pilot_that_has_dialled
 ) -> None:
     """The question was asked before another process of the pilot dialled in."""
 
-    async def main() -> list[tuple[list[str], frozenset[NodeName], int]]:
+    async def main() -> list[tuple[list[NodeName], frozenset[NodeName], int]]:
         slurm, is_busy = OldAnswer(), [True]
         fleet = fleet_of(tmp_path, slurm, lambda _: (1, 4) if is_busy[0] else (0, 0))
         fleet.want(ONE_JOB)
@@ -311,9 +311,9 @@ def test_answer_about_the_run_before_changes_nothing_of_a_pilot_that_has_dialled
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fleet.run)
             await anyio.sleep(3 * CALL_S)
-            name = name_in("c1", USER, slurm.jobs[0].queued())
-            assert name is not None
             tasks.cancel_scope.cancel()
+        name = name_in("c1", USER, slurm.jobs[0].queued())
+        assert name is not None
         is_busy[0] = False
         slurm.answer = lambda job: dataclasses.replace(job, **of_the_run_before)  # type: ignore[arg-type]
         async with anyio.create_task_group() as tasks:
