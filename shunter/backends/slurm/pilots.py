@@ -122,7 +122,7 @@ class Pilot:
         self.phase = _LIFE[change].get(self.phase, self.phase)
 
     def see(self, job: QueuedJob | None, asked_s: float) -> bool:
-        """Take in what an answer of squeue says of it; return whether it was asked late enough.
+        """Take in what squeue says of it; return whether that is not too old.
 
         Args:
             job: the answer; None: it is not there.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -315,7 +315,8 @@ def test_answer_about_the_run_before_changes_nothing_of_a_pilot_that_has_dialled
         name = name_in("c1", USER, slurm.jobs[0].queued())
         assert name is not None
         is_busy[0] = False
-        slurm.answer = lambda job: dataclasses.replace(job, **of_the_run_before)  # type: ignore[arg-type]
+        old = cast("dict[str, Any]", of_the_run_before)
+        slurm.answer = lambda job: dataclasses.replace(job, **old)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fleet.look)
             await anyio.sleep(CALL_S / 2)
