@@ -1,0 +1,373 @@
+"""The notation of the tables on waits: a scene in clauses of text, and what is answered in it.
+
+A scene is a text of clauses, parted by semicolons or line ends:
+
+    under las; rounds of 10             the policy (`fifo` if not said), and when it decides
+    servers 4 2, cpus_milli=4000        n0 of 4 GPUs and n1 of 2, with what they have besides
+    quota q 2; guard min_runtime_us=60
+    costs start_us=2, suspend_us=3
+    j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
+    ana holds j1 at 20                  an order; see `_ORDERS`
+
+Instants and durations are microseconds. A row asks for a job at an instant and says what has to be
+answered, by the names of `Answer`. `why`, `queue` and the metrics must give the same reason.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from shunter.api import queue_document
+from shunter.ask import state_document, told_apart, wait_of
+from shunter.ask.why import Explanation, details, document, needs, suffices
+from shunter.backends.simulated import Costs
+from shunter.core import (
+    CancelJob,
+    Command,
+    DrainNode,
+    Guards,
+    HoldJob,
+    JobPhase,
+    QuarantineGpu,
+    ReleaseJob,
+    ResizeJob,
+    RestoreNode,
+    State,
+    SuspendJob,
+)
+from shunter.core.fold import replay
+from shunter.core.speeds import SpeedModel
+from shunter.events import Dependency, JobId, Level, NodeName, SuspendMode
+from tests.factories import World, quota, servers, trace_job
+from tests.replay.recording import Recorded, asked, record
+
+REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
+Scene = str | Callable[[], Recorded]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case: its words, the scene, which job is asked for and when, and what is answered."""
+
+    words: str
+    scene: Scene
+    asks: str
+    expects: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def row(words: str, scene: Scene, asks: str, **expects: Any) -> Row:
+    return Row(words, scene, asks, expects)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is answered of a job, as rows name it."""
+
+    found: Explanation
+    said: dict[str, Any]
+    state: State
+
+    @property
+    def phase(self) -> str:
+        return str(self.found.phase)
+
+    @property
+    def headline(self) -> str:
+        return str(self.said["headline"])
+
+    @property
+    def reason(self) -> str | None:
+        """Return why it waits; None: it does not wait."""
+        return None if self.found.waits_now is None else str(self.said["reason"]["name"])
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return the reasons that it had one after the other."""
+        return [str(part.wait.reason) for part in self.found.reasons]
+
+    @property
+    def needed(self) -> tuple[int, int]:
+        """Return the GPUs that it needs, and those that are free."""
+        return self.said["evidence"]["needed"], self.said["evidence"]["free"]
+
+    @property
+    def blockers(self) -> list[str]:
+        return [each["id"] for each in self.said["evidence"]["blockers"]]
+
+    @property
+    def holders(self) -> list[tuple[str, str, str]]:
+        """Return the blockers with their phases and GPUs."""
+        blockers = self.said["evidence"]["blockers"]
+        return [(each["id"], each["phase"], each["where"]) for each in blockers]
+
+    @property
+    def needs(self) -> list[str]:
+        return needs(self.found)
+
+    @property
+    def starts(self) -> str:
+        """Return the instant of the plan that starts it if nothing changes, or nothing."""
+        found = [re.search(r"plan at T\+\d\d:\d\d:(\d\S*),", each) for each in suffices(self.found)]
+        return found[0][1] if found and found[0] else ""
+
+    @property
+    def says(self) -> list[str]:
+        return details(self.found)
+
+    @property
+    def says_first(self) -> str:
+        return self.says[0]
+
+    @property
+    def says_last(self) -> str:
+        return self.says[-1]
+
+    @property
+    def to_do(self) -> str:
+        return str(self.said["short"]["to_do"])
+
+    @property
+    def place(self) -> object:
+        """Return its place in the queue, with the work ahead."""
+        return self.said["rank"]
+
+    @property
+    def rounds(self) -> int:
+        """Return how many rounds have looked at it."""
+        return len(self.found.story.rounds)
+
+    @property
+    def of_class(self) -> bool:
+        """Say whether its reason was found for its class, and not for it."""
+        return bool(self.said["decision"]["of"] == "class")
+
+    @property
+    def is_older_than_job(self) -> bool:
+        """Say whether that was before it was submitted."""
+        told = any("before it came" in line for line in self.says)
+        assert told == self.said["decision"]["is_older_than_job"]
+        return told
+
+    @property
+    def as_of(self) -> tuple[int, int]:
+        """Return of which instant the reason is, and of which the numbers."""
+        return self.said["reason"]["as_of"]["us"], self.said["evidence"]["as_of"]["us"]
+
+    @property
+    def numbers_are_dated(self) -> bool:
+        return any("the numbers are of" in line for line in self.says)
+
+    @property
+    def is_stale(self) -> bool:
+        return not self.found.agreement.agrees
+
+    @property
+    def checked(self) -> bool:
+        """Say whether the plan was made once more to see whether it finds the same."""
+        return self.found.agreement.checked
+
+    @property
+    def rule(self) -> str:
+        return str(self.said["decision"]["rule"])
+
+    @property
+    def decided_at(self) -> int:
+        return int(self.said["decision"]["at_us"])
+
+    @property
+    def gains(self) -> list[str]:
+        """Return for whom it had to leave."""
+        return list(self.said["decision"]["beneficiaries"])
+
+    @property
+    def made_room(self) -> list[str]:
+        """Return who had to leave for it."""
+        return list(self.said["decision"]["made_room"])
+
+    @property
+    def decision(self) -> str:
+        return str(self.said["decision"]["words"])
+
+    @property
+    def decided_in_round(self) -> int | None:
+        """Return the round that decided; None: a person did."""
+        found: int | None = self.said["decision"].get("round")
+        return found
+
+    @property
+    def where(self) -> str:
+        return str(self.said["decision"]["where"])
+
+    @property
+    def scores(self) -> list[float]:
+        return list(self.said["decision"]["scores"])
+
+    @property
+    def preemptions(self) -> int:
+        return int(self.said["totals"]["preemptions"])
+
+    @property
+    def totals(self) -> object:
+        return self.said["totals"]
+
+    @property
+    def gpus_held(self) -> int:
+        """Return the GPUs of its last run."""
+        return self.found.runs[-1].allocation.gpus
+
+    @property
+    def timeline(self) -> list[tuple[str, int, int]]:
+        return [(part["what"], part["from_us"], part["to_us"]) for part in self.said["timeline"]]
+
+
+@cache
+def played(scene: Scene) -> Recorded:
+    """Return the log of a scene: read from its text and run, or as its function makes it."""
+    if not isinstance(scene, str):
+        return scene()
+    reading = _Reading()
+    for clause in re.split(r"[;\n]", scene):
+        if clause.strip():
+            reading.take(clause.strip())
+    return record(World(**reading.world()), reading.under, *reading.orders)
+
+
+def answer(scene: Scene, job: JobId, at_us: int | None) -> Answer:
+    """Return what is answered of a job at an instant; None: at the end of the log."""
+    recorded = played(scene)
+    found = asyncio.run(asked(recorded, job, at_us))
+    upto = [event for event in recorded.events if at_us is None or event.at_us <= at_us]
+    return Answer(found, document(found), replay(upto))
+
+
+def check(case: Row) -> None:
+    """Hold a row against what is answered, and the answers of `why`, queue and metrics together."""
+    job, _, instants = case.asks.partition(" at ")
+    for instant in instants.split(", "):
+        got = answer(case.scene, JobId(job), int(instant) if instant else None)
+        _check_expected(got, case.expects)
+        _check_agreement(got, is_stale=case.expects.get("is_stale", False))
+
+
+def _check_expected(got: Answer, expects: Mapping[str, Any]) -> None:
+    """Compare what a row says; names that end in `_part` are looked for in the whole."""
+    for name, expected in expects.items():
+        said = getattr(got, name.removesuffix("_part"))
+        if name == "says":
+            assert expected in said
+        elif name == "headline":
+            assert said.startswith(expected)
+        elif name.endswith("_part"):
+            assert expected in "\n".join([said] if isinstance(said, str) else said)
+        else:
+            assert said == expected, name
+
+
+def _check_agreement(got: Answer, *, is_stale: bool) -> None:
+    """Hold together what is answered in several places.
+
+    A stale reason is one that a plan made now, which the core has yet to make, would not find.
+    """
+    assert sum(spent for _, spent in got.found.shares()) == got.found.waited_us
+    if got.found.job is not None:
+        assert got.preemptions == got.found.job.preemptions
+    if got.reason is None:
+        return
+    assert f"## `{got.said['reason']['manual'].partition('#')[2]}`\n" in REASONS_PAGE.read_text()
+    agreement = got.found.agreement
+    assert not agreement.checked or agreement.agrees is not is_stale, "planned once more"
+    job = got.state.jobs[JobId(got.found.story.job_id)]
+    wait = wait_of(job, got.state)
+    assert wait is not None
+    assert told_apart(wait, job.demand.gpu_types, got.state.cluster) == got.reason, "wait_of"
+    if job.phase is JobPhase.waiting:
+        assert state_document(got.state)["queue"]["reasons"][got.reason], "metrics"
+    (listed,) = queue_document(got.state, [job], str, now="", ranks={job.job_id: 1})["jobs"]
+    assert listed["reason"]["name"] == got.reason, "queue"
+
+
+_ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
+    "holds": lambda at, what, by, _: HoldJob(at, JobId(what), by),
+    "suspends": lambda at, what, by, _: SuspendJob(at, JobId(what), by),
+    "releases": lambda at, what, by, _: ReleaseJob(at, JobId(what), by),
+    "cancels": lambda at, what, by, _: CancelJob(at, JobId(what), by),
+    "resizes": lambda at, what, by, to: ResizeJob(at, JobId(what), int(to), by),
+    "drains": lambda at, what, by, _: DrainNode(at, NodeName(what), by),
+    "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
+    "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
+}
+_ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+)")
+_JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+))?(?: at (\d+))?(?:, (.+))?")
+
+
+class _Reading:
+    """The clauses of a scene as what a run begins with."""
+
+    def __init__(self) -> None:
+        self.under = "fifo"
+        self.orders: list[Command] = []
+        self._made: dict[str, Any] = {"jobs": (), "queues": ()}
+
+    def take(self, clause: str) -> None:
+        """Read one clause."""
+        kind, _, rest = clause.partition(" ")
+        if order := _ORDER.fullmatch(clause):
+            by, what_to_do, what, to, at = order.groups()
+            self.orders.append(_ORDERS[what_to_do](int(at), what, by, to or ""))
+        elif job := _JOB.fullmatch(clause):
+            self._made["jobs"] += (_job(*job.groups()),)
+        elif kind == "under":
+            self.under = rest
+        elif kind == "rounds":
+            self._made["round_us"] = int(rest.removeprefix("of "))
+        elif kind == "servers":
+            counts, _, more = rest.partition(", ")
+            self._made["servers"] = servers(*map(int, counts.split()), **_fields(more))
+        elif kind == "quota":
+            queue, gpus = rest.split()
+            self._made["queues"] += (quota(queue, int(gpus)),)
+        elif kind in ("guard", "costs"):
+            made: Any = Guards if kind == "guard" else Costs
+            self._made["guards" if kind == "guard" else kind] = made(**_fields(rest))
+        else:
+            raise ValueError(f"no clause of a scene: {clause!r}")
+
+    def world(self) -> dict[str, Any]:
+        """Return the fields of a `World`; with the speeds that jobs of several sizes need."""
+        if any(job.spec.gpus_max for job in self._made["jobs"]):
+            there = {each.node: each.configuration for each in self._made["servers"]}
+            return {**self._made, "speeds": SpeedModel(there)}
+        return self._made
+
+
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "max_level": Level,
+    "suspend_mode": SuspendMode,
+    "gpu_types": lambda text: tuple(text.split("+")),
+    "shapes": lambda text: (tuple(map(int, text.split("+"))),),
+    "depends_on": lambda text: (Dependency(JobId(text)),),
+    "only_lower": "yes".__eq__,
+}
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Return `name=value, …` as what the names mean; digits are numbers."""
+    pairs = [each.split("=") for each in text.split(", ") if each]
+    return {name: _VALUES.get(name, _plain)(value) for name, value in pairs}
+
+
+def _plain(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
+
+
+def _job(name: str, gpus: str, lasts: str | None, at: str | None, more: str | None) -> Any:
+    return trace_job(
+        name, int(gpus), lasts=int(lasts or 10), at=int(at or 0), **_fields(more or "")
+    )
