@@ -7,12 +7,11 @@ from shunter.api import nodes_of, queue_document
 from shunter.ask import down_in_words, fact_in_words, history_of, is_part, told_apart
 from shunter.ask.why import Explanation, details, document, headline
 from shunter.cli import clause
-from shunter.core import Input, SubmitJob, SuspendJob
+from shunter.core import Input, SubmitJob
 from shunter.core.fold import replay
 from shunter.events import (
     AllocationChanged,
     AllocationLearned,
-    AttemptStarted,
     Event,
     GpuQuarantined,
     GpusReleased,
@@ -20,7 +19,6 @@ from shunter.events import (
     NodeAdded,
     NodeLost,
     Reason,
-    RoundPlanned,
     Wait,
 )
 from tests.factories import (
@@ -65,80 +63,7 @@ DISPLACED = played(
 )
 
 
-def test_a_job_whose_attempt_is_withdrawn_says_who_has_its_gpus() -> None:
-    found = why(DISPLACED, "j1", 20)
-
-    assert found.phase == "suspending"
-    assert details(found)[-1] == (
-        "it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0; "
-        "it waits again once its attempt is over"
-    )
-
-
-def test_a_job_that_was_displaced_waits_for_that_until_a_round_looks_at_it() -> None:
-    withdrawn = [*DISPLACED.events]
-    planned = next(seq for seq in DISPLACED.seqs(RoundPlanned) if DISPLACED.at(seq).at_us == 30)
-    found = why(replace(DISPLACED, events=withdrawn[: planned - 1]), "j1")
-
-    assert headline(found) == "j1 has waited for 0s: displaced"
-    said = document(found)
-    assert said["reason"]["name"] == "displaced"
-    assert said["totals"]["preemptions"] == 0
-    assert [blocker["id"] for blocker in said["evidence"]["blockers"]] == ["j0"]
-    assert details(found)[0] == ("it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0")
-
-
-def test_afterwards_it_waits_for_what_the_round_says_and_gpus_of_others_are_told() -> None:
-    found = why(DISPLACED, "j1")
-
-    assert found.waits_now is not None
-    assert found.waits_now.wait.reason is Reason.no_capacity
-    assert details(found)[0] == "it needs 4 GPUs, and 0 are free"
-    wide = why(DISPLACED, "j2")
-    assert details(wide)[0] == (
-        "it needs 8 GPUs, and beside what others hold there are 4: others hold 4 GPUs of n0"
-    )
-    said = document(wide)
-    assert said["reason"]["name"] == "gpus_taken"
-    assert said["needs_at_least"] == ["others leave 4 GPUs or more of one type, or servers join"]
-    assert wide.agreement.agrees
-
-
-def test_a_job_granted_gpus_that_strangers_take_waits_for_that() -> None:
-    """j2 is to get what j0 leaves on n0, and strangers have all of it."""
-    recorded = played(
-        [*BOTH, SubmitJob(0, J2, job_spec(4))],
-        [AttemptStarted(0, J0, 1), AttemptStarted(0, J1, 1), SuspendJob(0, J0)],
-        [],
-        [GpusTaken(0, N0, 0b1111)],
-    )
-    seq = next(
-        seq
-        for seq in recorded.seqs(AllocationChanged)
-        if recorded.at(seq).because.rule == "displaced"
-    )
-    found = why(replace(recorded, events=recorded.events[:seq]), "j2")
-
-    assert found.waits_now is not None
-    assert found.waits_now.wait.reason is Reason.displaced
-    assert details(found)[0] == "others hold its GPUs of n0, and no round has looked at it since"
-
-
 SIZED = tuple(node_added(number, 4, cpus_milli=16_000) for number in (0, 1))
-
-
-def test_a_job_displaced_for_cpus_says_what_others_hold_of_the_server() -> None:
-    recorded = played(
-        [SubmitJob(0, J0, job_spec(1, cpus_milli=8000))],
-        [GpusTaken(0, N0, 0b0001, cpus_milli=12_000)],
-        there=SIZED,
-    )
-    found = why(recorded, "j0", 10)
-
-    assert details(found)[-1] == (
-        "it was displaced at T+00:00:00.00001: others hold 1 GPU and 12 CPUs of n0; "
-        "it waits again once its attempt is over"
-    )
 
 
 def test_a_job_that_waits_for_cpus_says_what_others_hold_of_them() -> None:
