@@ -1,33 +1,20 @@
 """Who waits, and why: each reason in the smallest scene that has it, and what is said of it."""
 
-from dataclasses import replace
-
 import pytest
 
-from shunter.core import Input, SubmitJob, SuspendJob
-from shunter.events import (
-    AllocationChanged,
-    AllocationLearned,
-    AttemptStarted,
-    GpusReleased,
-    GpusTaken,
-    NodeAdded,
-    RoundPlanned,
+from shunter.events import AttemptStarted
+from tests.behaviour.displacements import (
+    cpus_taken,
+    displaced,
+    displaced_before_the_round,
+    displaced_for_cpus,
+    granted_gpus_taken,
 )
 from tests.behaviour.waits_scenes import Row, check, row
-from tests.factories import (
-    World,
-    allocation,
-    job_id,
-    job_spec,
-    node_added,
-    node_name,
-    policy,
-    servers,
-)
+from tests.factories import allocation, job_id
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel
-from tests.replay.recording import Recorded, rebuilt
+from tests.replay.recording import Recorded
 
 WAYS = "others before it end, leave or fall behind it, or servers join"
 FULL = "servers 4; j0: 4 GPUs for 100; j1: 2 GPUs for 5 at 1; under fifo_backfill"
@@ -267,14 +254,79 @@ OF_SERVERS = [
     ),
 ]
 
+KEY = "(policy.params.fifo_easy.default_limit)"
+EASY = (
+    "servers 4 4; under fifo_easy{params}; j0: 4 GPUs for 3600s{a}; j1: 4 GPUs for 1800s{b}; "
+    "j2: 8 GPUs for 600s at 60s; j3: 1 GPU for 100s at 180s{e}"
+)
+
+
+def easy(params: str = "", *, a: int = 0, b: int = 0, e: int = 0) -> str:
+    """Return a scene in which j2 is promised GPUs; some jobs declare a time limit in seconds."""
+    limits = {"a": a, "b": b, "e": e}
+    said = {name: f", time_limit_us={limit}s" if limit else "" for name, limit in limits.items()}
+    return EASY.format(params=params, **said)
+
+
 PROMISED = [
     row(
         "GPUs are promised to it, under EASY backfilling",
         "servers 4; under fifo_easy; j0: 3 GPUs for 100, time_limit_us=200; "
         "j1: 4 GPUs at 1, time_limit_us=10",
         "j1 at 50",
-        says_last="GPUs are promised to it from T+00:00:00.0002 on; the promise counts on the time "
-        "limits of the jobs that have GPUs",
+        says_last="GPUs are promised to it from T+00:00:00.0002 on; the promise counts on the "
+        "time limits of the jobs that have GPUs",
+    ),
+    row(
+        "no job on the GPUs declares a time limit",
+        easy(),
+        "j2 at 100s",
+        says_last="GPUs are promised to it from T+8760:00:00 on; the promise counts on time "
+        "limits, and none of the 2 jobs that have GPUs declares one; each counts as running for "
+        f"365d {KEY}",
+    ),
+    row(
+        "one of two declares none",
+        easy(", default_limit=5400", b=1900),
+        "j2 at 100s",
+        says_last="GPUs are promised to it from T+01:30:00 on; the promise counts on time limits, "
+        "and 1 of the 2 jobs that have GPUs declares none, and counts as running for 1h 30m "
+        f"{KEY}",
+    ),
+    row(
+        "the only one declares none",
+        easy(),
+        "j2 at 2000s",
+        says_last="GPUs are promised to it from T+8760:00:00 on; the promise counts on time "
+        f"limits, and the job that has GPUs declares none, and counts as running for 365d {KEY}",
+    ),
+    row(
+        "a short job without a limit would outlast the promise",
+        easy(),
+        "j3 at 2000s",
+        reason="outranked",
+        says_last="it is not started before j2, to which GPUs are promised from T+8760:00:00 on: "
+        f"it declares no time limit, and counts as running for 365d {KEY}, so it would outlast "
+        "that",
+    ),
+    row(
+        "with a limit that ends before the promise it is started",
+        easy(e=120),
+        "j3 at 2000s",
+        phase="finished",
+    ),
+    row(
+        "with a longer limit it is not",
+        easy(a=4000, e=7200),
+        "j3 at 2000s",
+        says_last_part="from T+01:06:40 on: by its time limit it may run for 2h 00m, so it would "
+        "outlast that",
+    ),
+    row(
+        "other policies promise nothing",
+        easy().replace("fifo_easy", "fifo"),
+        "j3 at 2000s",
+        promises=False,
     ),
 ]
 
@@ -300,58 +352,6 @@ RELEASES = [
     row("and that is told of it once it has ended", LEAVING, "j1", reasons=["waiting_for_release"]),
 ]
 
-J0, J1, J2 = map(job_id, range(3))
-N0, N1 = map(node_name, range(2))
-SIZED = tuple(node_added(number, 4, cpus_milli=16_000) for number in (0, 1))
-BOTH: list[Input] = [SubmitJob(0, J0, job_spec(4)), SubmitJob(0, J1, job_spec(4))]
-
-
-def live(*steps: list[Input], there: tuple[NodeAdded, ...] = ()) -> Recorded:
-    """Return what a live scheduler records, stepped once each 10 us; two servers of four GPUs."""
-    chosen = policy()
-    core, events = World(servers=there or servers(4, 4), is_live=True, round_us=10).scheduler(
-        chosen, instant=False
-    )
-    for number, inputs in enumerate(steps):
-        at_us = 10 * number
-        events += core.step(at_us, [replace(one, at_us=at_us) for one in inputs])[0]
-    return Recorded(list(events), rebuilt(chosen, core.rules))
-
-
-def displaced() -> Recorded:
-    """Return a log in which Slurm gave j1's GPUs to j0, and others took those of n0."""
-    found = AllocationLearned(0, J0, 1, allocation(n1=0b1111))
-    gone: list[Input] = [GpusReleased(0, J1, 1), GpusTaken(0, N0, 0b1111)]
-    return live(BOTH, [found], [], [*gone, SubmitJob(0, J2, job_spec(8))])
-
-
-def displaced_before_the_round() -> Recorded:
-    recorded = displaced()
-    planned = next(s for s in recorded.seqs(RoundPlanned) if recorded.at(s).at_us == 30)
-    return replace(recorded, events=recorded.events[: planned - 1])
-
-
-def displaced_for_cpus() -> Recorded:
-    taken = GpusTaken(0, N0, 0b0001, cpus_milli=12_000)
-    return live([SubmitJob(0, J0, job_spec(1, cpus_milli=8000))], [taken], there=SIZED)
-
-
-def cpus_taken() -> Recorded:
-    first, second = GpusTaken(0, N0, 0, cpus_milli=12_000), GpusTaken(0, N1, 0, cpus_milli=9000)
-    submitted = SubmitJob(0, J0, job_spec(1, cpus_milli=8000))
-    return live([first, second], [submitted], [], there=SIZED)
-
-
-def promised_gpus_taken() -> Recorded:
-    """Return a log in which j2 is to get what j0 leaves on n0, and others take all of it."""
-    started: list[Input] = [AttemptStarted(0, J0, 1), AttemptStarted(0, J1, 1), SuspendJob(0, J0)]
-    submitted: list[Input] = [*BOTH, SubmitJob(0, J2, job_spec(4))]
-    recorded = live(submitted, started, [], [GpusTaken(0, N0, 0b1111)])
-    changes = recorded.seqs(AllocationChanged)
-    withdrawn = next(s for s in changes if recorded.at(s).because.rule == "displaced")
-    return replace(recorded, events=recorded.events[:withdrawn])
-
-
 GAVE = "it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0"
 DISPLACED = [
     row(
@@ -366,7 +366,7 @@ DISPLACED = [
     ),
     row(
         "others took the GPUs that it was granted, and no round has looked at it since",
-        promised_gpus_taken,
+        granted_gpus_taken,
         "j2",
         reason="displaced",
         says_first="others hold its GPUs of n0, and no round has looked at it since",
@@ -401,6 +401,7 @@ DISPLACED = [
         says_first=(
             "it needs 8 GPUs, and beside what others hold there are 4: others hold 4 GPUs of n0"
         ),
+        queue="others hold too many of the GPUs; needs 8, 0 free; others hold 4 GPUs of n0",
         needs=["others leave 4 GPUs or more of one type, or servers join"],
     ),
     row(
@@ -415,6 +416,7 @@ DISPLACED = [
         cpus_taken,
         "j0 at 20",
         reason="cpu_or_memory_short",
+        queue_part="others hold 12 CPUs of n0, 9 CPUs of n1",
         says_first="it needs 1 GPU, and 8 are free, but not with the 8 CPUs that it needs beside "
         "it: n1 has 7 CPUs beside 4 GPUs, n0 has 4 CPUs beside 4 GPUs; "
         "others hold 12 CPUs of n0, 9 CPUs of n1",
@@ -438,7 +440,7 @@ def second_turn(node: str = "") -> Recorded:
     script = under_gavel()
     script.step(submit(0), submit(1), submit(2))
     script.step(propose(0, allocation(n0=0b1111)), propose(1, allocation(n1=0b1111)))
-    script.step(AttemptStarted(0, J0, 1), AttemptStarted(0, J1, 1))
+    script.step(*(AttemptStarted(0, job_id(number), 1) for number in (0, 1)))
     script.idle(61 * S)
     if node:
         script.step(propose(2, allocation(**{node: 0b1111})))

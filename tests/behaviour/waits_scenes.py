@@ -2,14 +2,15 @@
 
 A scene is a text of clauses, parted by semicolons or line ends:
 
-    under las; rounds of 10             the policy (`fifo` if not said), and when it decides
+    under fifo_easy, default_limit=60   the policy (`fifo` if not said), with its parameters
+    rounds of 10                        when it decides; if not said, at each event
     servers 4 2, cpus_milli=4000        n0 of 4 GPUs and n1 of 2, with what they have besides
     quota q 2; guard min_runtime_us=60
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
 
-Instants and durations are microseconds. A row asks for a job at an instant and says what has to be
+Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at an instant and says what has to be
 answered, by the names of `Answer`. `why`, `queue` and the metrics must give the same reason.
 """
 
@@ -25,6 +26,7 @@ from shunter.api import queue_document
 from shunter.ask import state_document, told_apart, wait_of
 from shunter.ask.why import Explanation, details, document, needs, suffices
 from shunter.backends.simulated import Costs
+from shunter.cli import clause
 from shunter.core import (
     CancelJob,
     Command,
@@ -40,9 +42,10 @@ from shunter.core import (
     SuspendJob,
 )
 from shunter.core.fold import replay
+from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
 from shunter.events import Dependency, JobId, Level, NodeName, SuspendMode
-from tests.factories import World, quota, servers, trace_job
+from tests.factories import World, policy, quota, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
@@ -128,6 +131,16 @@ class Answer:
     @property
     def says_last(self) -> str:
         return self.says[-1]
+
+    @property
+    def promises(self) -> bool:
+        """Say whether it speaks of promised GPUs."""
+        return any("promise" in line for line in self.says)
+
+    @property
+    def queue(self) -> str:
+        """Return what `queue` says of it."""
+        return clause(_row_of(self)["reason"])
 
     @property
     def to_do(self) -> str:
@@ -233,9 +246,9 @@ def played(scene: Scene) -> Recorded:
     if not isinstance(scene, str):
         return scene()
     reading = _Reading()
-    for clause in re.split(r"[;\n]", scene):
-        if clause.strip():
-            reading.take(clause.strip())
+    for part in re.split(r"[;\n]", scene):
+        if part.strip():
+            reading.take(part.strip())
     return record(World(**reading.world()), reading.under, *reading.orders)
 
 
@@ -251,7 +264,7 @@ def check(case: Row) -> None:
     """Hold a row against what is answered, and the answers of `why`, queue and metrics together."""
     job, _, instants = case.asks.partition(" at ")
     for instant in instants.split(", "):
-        got = answer(case.scene, JobId(job), int(instant) if instant else None)
+        got = answer(case.scene, JobId(job), _us(instant) if instant else None)
         _check_expected(got, case.expects)
         _check_agreement(got, is_stale=case.expects.get("is_stale", False))
 
@@ -289,8 +302,14 @@ def _check_agreement(got: Answer, *, is_stale: bool) -> None:
     assert told_apart(wait, job.demand.gpu_types, got.state.cluster) == got.reason, "wait_of"
     if job.phase is JobPhase.waiting:
         assert state_document(got.state)["queue"]["reasons"][got.reason], "metrics"
-    (listed,) = queue_document(got.state, [job], str, now="", ranks={job.job_id: 1})["jobs"]
-    assert listed["reason"]["name"] == got.reason, "queue"
+    assert _row_of(got)["reason"]["name"] == got.reason, "queue"
+
+
+def _row_of(got: Answer) -> Any:
+    """Return the row of a job in the queue."""
+    job = got.state.jobs[JobId(got.found.story.job_id)]
+    (found,) = queue_document(got.state, [job], str, now="", ranks={job.job_id: 1})["jobs"]
+    return found
 
 
 _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
@@ -304,14 +323,14 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
 }
 _ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+)")
-_JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+))?(?: at (\d+))?(?:, (.+))?")
+_JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+s?))?(?: at (\d+s?))?(?:, (.+))?")
 
 
 class _Reading:
     """The clauses of a scene as what a run begins with."""
 
     def __init__(self) -> None:
-        self.under = "fifo"
+        self.under: str | RankedPolicy = "fifo"
         self.orders: list[Command] = []
         self._made: dict[str, Any] = {"jobs": (), "queues": ()}
 
@@ -324,7 +343,8 @@ class _Reading:
         elif job := _JOB.fullmatch(clause):
             self._made["jobs"] += (_job(*job.groups()),)
         elif kind == "under":
-            self.under = rest
+            name, _, params = rest.partition(", ")
+            self.under = policy(name, **_fields(params)) if params else name
         elif kind == "rounds":
             self._made["round_us"] = int(rest.removeprefix("of "))
         elif kind == "servers":
@@ -364,10 +384,14 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
+    return _us(text) if text.rstrip("s").isdigit() else text
+
+
+def _us(text: str) -> int:
+    return int(text[:-1]) * 1_000_000 if text.endswith("s") else int(text)
 
 
 def _job(name: str, gpus: str, lasts: str | None, at: str | None, more: str | None) -> Any:
     return trace_job(
-        name, int(gpus), lasts=int(lasts or 10), at=int(at or 0), **_fields(more or "")
+        name, int(gpus), lasts=_us(lasts or "10"), at=_us(at or "0"), **_fields(more or "")
     )
