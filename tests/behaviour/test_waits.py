@@ -148,6 +148,35 @@ CAPACITY = [
         says="no_capacity is what round 1 found at T+00:00:00.000001; the numbers are of "
         "T+00:00:00.00002, and if nothing else happens the next round finds the same",
     ),
+    row(
+        "many wait before it, and one that runs has 80 of its 100 microseconds left",
+        QUEUED,
+        "j6 at 20",
+        place={
+            "position": 6,
+            "waiting": 6,
+            "score": 0,
+            "score_in_words": "is ordered by submission alone",
+            "ahead": ["j1", "j2", "j3"],
+            "waiting_ahead": {
+                "jobs": 5,
+                "gpus": 20,
+                "left_gpu_s": 1e-3,
+                "unknown": 0,
+                "limited": 0,
+            },
+            "running_ahead": {
+                "jobs": 1,
+                "gpus": 4,
+                "left_gpu_s": 320e-6,
+                "unknown": 0,
+                "limited": 0,
+            },
+        },
+        served_gpu_s={"j0": 80e-6},
+        became={"what": "started", "after_s": 330e-6, "ended": ["j0", "j1", "j2", "j3"]},
+    ),
+    row("the log says no more of it", f"{QUEUED}; until 20", "j6 at 20", became=None),
     row("both are of one instant", QUEUED, "j1 at 1", as_of=(1, 1), numbers_are_dated=False),
     row(
         "one that wants more GPUs waits for those",

@@ -4,6 +4,7 @@ A scene is a text of clauses, parted by semicolons or line ends:
 
     under fifo_easy, default_limit=60   the policy (`fifo` if not said), with its parameters
     rounds of 10                        when it decides; if not said, at each event
+    until 20                            the log ends there; if not said, with the last job
     servers 4 2, cpus_milli=4000        n0 of 4 GPUs and n1 of 2, with what they have besides
     quota q 2; guard min_runtime_us=60
     costs start_us=2, suspend_us=3
@@ -109,6 +110,19 @@ class Answer:
         """Return the blockers with their phases and GPUs."""
         blockers = self.said["evidence"]["blockers"]
         return [(each["id"], each["phase"], each["where"]) for each in blockers]
+
+    @property
+    def served_gpu_s(self) -> dict[str, float]:
+        """Return the GPU-seconds that the blockers have had."""
+        blockers = self.said["evidence"]["blockers"]
+        return {each["id"]: each["attained_gpu_s"] for each in blockers}
+
+    @property
+    def became(self) -> dict[str, Any] | None:
+        """Return what the log says of it next; None: nothing."""
+        found: dict[str, Any] | None = self.said["became"]
+        ended = [each["id"] for each in found["ended"]] if found else []
+        return found and {"what": found["what"], "after_s": found["after_s"], "ended": ended}
 
     @property
     def needs(self) -> list[str]:
@@ -345,6 +359,8 @@ class _Reading:
         elif kind == "under":
             name, _, params = rest.partition(", ")
             self.under = policy(name, **_fields(params)) if params else name
+        elif kind == "until":
+            self._made["until_us"] = _us(rest)
         elif kind == "rounds":
             self._made["round_us"] = int(rest.removeprefix("of "))
         elif kind == "servers":

@@ -12,7 +12,7 @@ from shunter.core.ranking import Aged, Measure, RankedPolicy
 from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
 from shunter.policies import AttainedService, FeedbackQueues
 from tests.factories import World, run, servers, trace_job
-from tests.replay.recording import Recorded, reading, rebuilt, record
+from tests.replay.recording import Recorded, asked, reading, rebuilt, record
 
 PREEMPTED = World(
     servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))
@@ -26,15 +26,15 @@ CROWDED = World(
 )
 
 
-def said(recorded: Recorded, job: str, seq: int, at_us: int | None = None) -> dict[str, Any]:
-    """Return the answer at an event, or at an instant after it."""
+def said(recorded: Recorded, job: str, seq: int) -> dict[str, Any]:
+    """Return the answer at an event."""
 
-    async def asked() -> dict[str, Any]:
-        instant_us = recorded.at(seq).at_us if at_us is None else at_us
+    async def answered() -> dict[str, Any]:
+        at_us = recorded.at(seq).at_us
         async with reading(recorded.events) as reader:
-            return document(await explain(reader, JobId(job), seq, instant_us, recorded.rebuild))
+            return document(await explain(reader, JobId(job), seq, at_us, recorded.rebuild))
 
-    return asyncio.run(asked())
+    return asyncio.run(answered())
 
 
 def played(world: World, chosen: RankedPolicy) -> Recorded:
@@ -76,39 +76,6 @@ def test_an_event_outside_decisions_is_told_as_it_is() -> None:
     assert found["needs_at_least"] == []
 
 
-def test_service_of_blockers_is_of_the_instant_asked_for() -> None:
-    """j0 has run on 4 GPUs for 20 microseconds, and nothing was heard of it since it began."""
-    world = World(
-        servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=2, lasts=4))
-    )
-    recorded = record(world)
-    seq = max(seq for seq, event in enumerate(recorded.events, 1) if event.at_us <= 20)
-
-    found = said(recorded, "j1", seq, 20)
-
-    assert [(each["id"], each["attained_gpu_s"]) for each in found["evidence"]["blockers"]] == [
-        ("j0", 80e-6)
-    ]
-
-
-def test_the_place_in_the_queue_comes_with_the_work_ahead() -> None:
-    """Six wait for 4 GPUs each; of the one that runs, 80 of 100 microseconds are left at 20."""
-    recorded = record(CROWDED)
-
-    found = said(recorded, "j6", len([e for e in recorded.events if e.at_us <= 20]))
-
-    at_us = found["at"]["us"]
-    assert found["rank"]["position"] == 6
-    assert found["rank"]["waiting_ahead"] == {
-        "jobs": 5,
-        "gpus": 20,
-        "left_gpu_s": 5 * 4 * 50 / 1e6,
-        "unknown": 0,
-        "limited": 0,
-    }
-    assert found["rank"]["running_ahead"]["left_gpu_s"] == 4 * (100 - at_us) / 1e6
-
-
 def test_work_that_nobody_knows_is_counted_as_unknown() -> None:
     recorded = record(CROWDED)
     events: list[Event] = [
@@ -122,37 +89,6 @@ def test_work_that_nobody_knows_is_counted_as_unknown() -> None:
 
     assert found["rank"]["waiting_ahead"]["unknown"] == 2
     assert any("; of 2 of them nobody knows it" in line for line in found["details"])
-
-
-def test_what_became_of_it_is_told_where_the_log_goes_on() -> None:
-    recorded = record(CROWDED)
-    asked = len([e for e in recorded.events if e.at_us <= 20])
-    starts = next(s for s in recorded.seqs(AllocationChanged) if recorded.at(s).job_id == "j6")
-
-    became = said(recorded, "j6", asked)["became"]
-
-    assert (became["what"], became["seq"]) == ("started", starts)
-    assert became["after_s"] == (recorded.at(starts).at_us - recorded.at(asked).at_us) / 1e6
-    assert {"j0", "j1", "j2"} <= {each["id"] for each in became["ended"]}
-
-
-def test_nothing_becomes_of_a_job_after_the_end_of_the_log() -> None:
-    recorded = record(CROWDED)
-    asked = len([e for e in recorded.events if e.at_us <= 20])
-    cut = Recorded(recorded.events[:asked], recorded.rebuild)
-
-    assert said(cut, "j6", asked)["became"] is None
-
-
-def document_at(recorded: Recorded, job: str, at_us: int) -> dict[str, Any]:
-    """Return the answer at an instant at which nothing need have happened."""
-    seq = max(seq for seq, event in enumerate(recorded.events, 1) if event.at_us <= at_us)
-
-    async def asked() -> dict[str, Any]:
-        async with reading(recorded.events) as reader:
-            return document(await explain(reader, JobId(job), seq, at_us, recorded.rebuild))
-
-    return asyncio.run(asked())
 
 
 def test_a_score_says_what_was_used_and_which_queue_that_makes() -> None:
@@ -219,7 +155,7 @@ def test_a_promotion_is_not_said_to_follow_from_use() -> None:
         and event.job_id == "j0"
     )
 
-    found = document_at(recorded, "j0", promoted.at_us)
+    found: Any = document(asyncio.run(asked(recorded, "j0", promoted.at_us)))
 
     used = found["decision"]["scores_in_words"]
     assert used.startswith("was in the first queue since T+00:00:00.0000")
@@ -230,7 +166,8 @@ def test_an_aged_score_says_how_far_it_has_risen() -> None:
     chosen = RankedPolicy(Aged(AttainedService((20, 60)), 9, 3), PLACEMENTS["consolidated"]())
     recorded = played(CROWDED, chosen)
 
-    words = document_at(recorded, "j6", 18)["rank"]["score_in_words"]
+    found: Any = document(asyncio.run(asked(recorded, "j6", 18)))
+    words = found["rank"]["score_in_words"]
 
     assert (
         words == "has risen 1 level by waiting, has used 0 GPU-seconds, so it is in the first queue"
