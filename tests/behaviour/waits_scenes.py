@@ -11,8 +11,9 @@ A scene is a text of clauses, parted by semicolons or line ends:
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
 
-Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at an instant and says what has to be
-answered, by the names of `Answer`. `why`, `queue` and the metrics must give the same reason.
+Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at
+an instant and says what has to be answered, by the names in `NAMES`. `why`, `queue` and the
+metrics must give the same reason.
 """
 
 import asyncio
@@ -72,19 +73,11 @@ def row(words: str, scene: Scene, asks: str, **expects: Any) -> Row:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered of a job, as rows name it."""
+    """What is answered of a job."""
 
     found: Explanation
     said: dict[str, Any]
     state: State
-
-    @property
-    def phase(self) -> str:
-        return str(self.found.phase)
-
-    @property
-    def headline(self) -> str:
-        return str(self.said["headline"])
 
     @property
     def reason(self) -> str | None:
@@ -92,166 +85,82 @@ class Answer:
         return None if self.found.waits_now is None else str(self.said["reason"]["name"])
 
     @property
-    def reasons(self) -> list[str]:
-        """Return the reasons that it had one after the other."""
-        return [str(part.wait.reason) for part in self.found.reasons]
+    def row(self) -> Any:
+        """Return the row of the job in the queue."""
+        job = self.state.jobs[JobId(self.found.story.job_id)]
+        ranks = {job.job_id: 1}
+        (row,) = queue_document(self.state, [job], str, now="", ranks=ranks)["jobs"]
+        return row
 
     @property
-    def needed(self) -> tuple[int, int]:
-        """Return the GPUs that it needs, and those that are free."""
-        return self.said["evidence"]["needed"], self.said["evidence"]["free"]
+    def blockers(self) -> Any:
+        return self.said["evidence"]["blockers"]
 
     @property
-    def blockers(self) -> list[str]:
-        return [each["id"] for each in self.said["evidence"]["blockers"]]
+    def decision(self) -> Any:
+        return self.said["decision"]
 
-    @property
-    def holders(self) -> list[tuple[str, str, str]]:
-        """Return the blockers with their phases and GPUs."""
-        blockers = self.said["evidence"]["blockers"]
-        return [(each["id"], each["phase"], each["where"]) for each in blockers]
 
-    @property
-    def served_gpu_s(self) -> dict[str, float]:
-        """Return the GPU-seconds that the blockers have had."""
-        blockers = self.said["evidence"]["blockers"]
-        return {each["id"]: each["attained_gpu_s"] for each in blockers}
+def _starts(got: Answer) -> str:
+    """Return the instant of the plan that starts it if nothing changes; empty: none does."""
+    found = [re.search(r"plan at T\+\d\d:\d\d:(\d\S*),", each) for each in suffices(got.found)]
+    return found[0][1] if found and found[0] else ""
 
-    @property
-    def became(self) -> dict[str, Any] | None:
-        """Return what the log says of it next; None: nothing."""
-        found: dict[str, Any] | None = self.said["became"]
-        ended = [each["id"] for each in found["ended"]] if found else []
-        return found and {"what": found["what"], "after_s": found["after_s"], "ended": ended}
 
-    @property
-    def needs(self) -> list[str]:
-        return needs(self.found)
+def _became(got: Answer) -> dict[str, Any] | None:
+    """Return what the log says of it next; None: nothing."""
+    found: dict[str, Any] | None = got.said["became"]
+    ended = [each["id"] for each in found["ended"]] if found else []
+    return found and {"what": found["what"], "after_s": found["after_s"], "ended": ended}
 
-    @property
-    def starts(self) -> str:
-        """Return the instant of the plan that starts it if nothing changes, or nothing."""
-        found = [re.search(r"plan at T\+\d\d:\d\d:(\d\S*),", each) for each in suffices(self.found)]
-        return found[0][1] if found and found[0] else ""
 
-    @property
-    def says(self) -> list[str]:
-        return details(self.found)
+def _is_older_than_job(got: Answer) -> bool:
+    """Say whether its reason is older than the job; the sentence and the number must agree."""
+    told = any("before it came" in line for line in details(got.found))
+    assert told == got.decision["is_older_than_job"]
+    return told
 
-    @property
-    def says_first(self) -> str:
-        return self.says[0]
 
-    @property
-    def says_last(self) -> str:
-        return self.says[-1]
-
-    @property
-    def promises(self) -> bool:
-        """Say whether it speaks of promised GPUs."""
-        return any("promise" in line for line in self.says)
-
-    @property
-    def queue(self) -> str:
-        """Return what `queue` says of it."""
-        return clause(_row_of(self)["reason"])
-
-    @property
-    def to_do(self) -> str:
-        return str(self.said["short"]["to_do"])
-
-    @property
-    def place(self) -> object:
-        """Return its place in the queue, with the work ahead."""
-        return self.said["rank"]
-
-    @property
-    def rounds(self) -> int:
-        """Return how many rounds have looked at it."""
-        return len(self.found.story.rounds)
-
-    @property
-    def of_class(self) -> bool:
-        """Say whether its reason was found for its class, and not for it."""
-        return bool(self.said["decision"]["of"] == "class")
-
-    @property
-    def is_older_than_job(self) -> bool:
-        """Say whether that was before it was submitted."""
-        told = any("before it came" in line for line in self.says)
-        assert told == self.said["decision"]["is_older_than_job"]
-        return told
-
-    @property
-    def as_of(self) -> tuple[int, int]:
-        """Return of which instant the reason is, and of which the numbers."""
-        return self.said["reason"]["as_of"]["us"], self.said["evidence"]["as_of"]["us"]
-
-    @property
-    def numbers_are_dated(self) -> bool:
-        return any("the numbers are of" in line for line in self.says)
-
-    @property
-    def is_stale(self) -> bool:
-        return not self.found.agreement.agrees
-
-    @property
-    def checked(self) -> bool:
-        """Say whether the plan was made once more to see whether it finds the same."""
-        return self.found.agreement.checked
-
-    @property
-    def rule(self) -> str:
-        return str(self.said["decision"]["rule"])
-
-    @property
-    def decided_at(self) -> int:
-        return int(self.said["decision"]["at_us"])
-
-    @property
-    def gains(self) -> list[str]:
-        """Return for whom it had to leave."""
-        return list(self.said["decision"]["beneficiaries"])
-
-    @property
-    def made_room(self) -> list[str]:
-        """Return who had to leave for it."""
-        return list(self.said["decision"]["made_room"])
-
-    @property
-    def decision(self) -> str:
-        return str(self.said["decision"]["words"])
-
-    @property
-    def decided_in_round(self) -> int | None:
-        """Return the round that decided; None: a person did."""
-        found: int | None = self.said["decision"].get("round")
-        return found
-
-    @property
-    def where(self) -> str:
-        return str(self.said["decision"]["where"])
-
-    @property
-    def scores(self) -> list[float]:
-        return list(self.said["decision"]["scores"])
-
-    @property
-    def preemptions(self) -> int:
-        return int(self.said["totals"]["preemptions"])
-
-    @property
-    def totals(self) -> object:
-        return self.said["totals"]
-
-    @property
-    def gpus_held(self) -> int:
-        """Return the GPUs of its last run."""
-        return self.found.runs[-1].allocation.gpus
-
-    @property
-    def timeline(self) -> list[tuple[str, int, int]]:
-        return [(part["what"], part["from_us"], part["to_us"]) for part in self.said["timeline"]]
+NAMES: dict[str, Callable[[Answer], Any]] = {
+    "phase": lambda got: str(got.found.phase),
+    "headline": lambda got: got.said["headline"],
+    "reason": lambda got: got.reason,
+    "reasons": lambda got: [str(part.wait.reason) for part in got.found.reasons],
+    "needed": lambda got: (got.said["evidence"]["needed"], got.said["evidence"]["free"]),
+    "blockers": lambda got: [each["id"] for each in got.blockers],
+    "served_gpu_s": lambda got: {each["id"]: each["attained_gpu_s"] for each in got.blockers},
+    "holders": lambda got: [(each["id"], each["phase"], each["where"]) for each in got.blockers],
+    "needs": lambda got: needs(got.found),
+    "starts": _starts,
+    "became": _became,
+    "says": lambda got: details(got.found),
+    "says_first": lambda got: details(got.found)[0],
+    "says_last": lambda got: details(got.found)[-1],
+    "promises": lambda got: any("promise" in line for line in details(got.found)),
+    "queue": lambda got: clause(got.row["reason"]),
+    "to_do": lambda got: got.said["short"]["to_do"],
+    "place": lambda got: got.said["rank"],
+    "rounds": lambda got: len(got.found.story.rounds),  # that looked at it
+    "of_class": lambda got: got.decision["of"] == "class",  # found for those that ask for the same
+    "is_older_than_job": _is_older_than_job,
+    "as_of": lambda got: tuple(got.said[part]["as_of"]["us"] for part in ("reason", "evidence")),
+    "numbers_are_dated": lambda got: any("the numbers are of" in x for x in details(got.found)),
+    "is_stale": lambda got: not got.found.agreement.agrees,
+    "checked": lambda got: got.found.agreement.checked,  # the plan was made once more
+    "rule": lambda got: got.decision["rule"],
+    "decision": lambda got: got.decision["words"],
+    "decided_at": lambda got: got.decision["at_us"],
+    "decided_in_round": lambda got: got.decision.get("round"),  # None: by a person
+    "where": lambda got: got.decision["where"],
+    "scores": lambda got: got.decision["scores"],
+    "gains": lambda got: got.decision["beneficiaries"],  # for whom it had to leave
+    "made_room": lambda got: got.decision["made_room"],  # who had to leave for it
+    "preemptions": lambda got: got.said["totals"]["preemptions"],
+    "totals": lambda got: got.said["totals"],
+    "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
+    "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
+}
+"""What a row may say, by its name."""
 
 
 @cache
@@ -286,7 +195,7 @@ def check(case: Row) -> None:
 def _check_expected(got: Answer, expects: Mapping[str, Any]) -> None:
     """Compare what a row says; names that end in `_part` are looked for in the whole."""
     for name, expected in expects.items():
-        said = getattr(got, name.removesuffix("_part"))
+        said = NAMES[name.removesuffix("_part")](got)
         if name == "says":
             assert expected in said
         elif name == "headline":
@@ -304,7 +213,7 @@ def _check_agreement(got: Answer, *, is_stale: bool) -> None:
     """
     assert sum(spent for _, spent in got.found.shares()) == got.found.waited_us
     if got.found.job is not None:
-        assert got.preemptions == got.found.job.preemptions
+        assert got.said["totals"]["preemptions"] == got.found.job.preemptions
     if got.reason is None:
         return
     assert f"## `{got.said['reason']['manual'].partition('#')[2]}`\n" in REASONS_PAGE.read_text()
@@ -316,14 +225,7 @@ def _check_agreement(got: Answer, *, is_stale: bool) -> None:
     assert told_apart(wait, job.demand.gpu_types, got.state.cluster) == got.reason, "wait_of"
     if job.phase is JobPhase.waiting:
         assert state_document(got.state)["queue"]["reasons"][got.reason], "metrics"
-    assert _row_of(got)["reason"]["name"] == got.reason, "queue"
-
-
-def _row_of(got: Answer) -> Any:
-    """Return the row of a job in the queue."""
-    job = got.state.jobs[JobId(got.found.story.job_id)]
-    (found,) = queue_document(got.state, [job], str, now="", ranks={job.job_id: 1})["jobs"]
-    return found
+    assert got.row["reason"]["name"] == got.reason, "queue"
 
 
 _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
