@@ -35,9 +35,9 @@ class Recorded:
         return self.events[seq - 1]
 
 
-def record(world: World, name: str = "fifo", *commands: Command) -> Recorded:
+def record(world: World, by: str | Policy[Any] = "fifo", *commands: Command) -> Recorded:
     """Run a world under a policy, with people in it, as a log would hold it."""
-    chosen: Policy[Any] = las_policy() if name == "las" else policy(name)
+    chosen: Policy[Any] = _named(by) if isinstance(by, str) else by
     outcome = run(world, chosen, wrapped=lambda backend: Commanded(backend, commands))
     rules = world.rules(instant=world.backend().instant)
     events = [
@@ -45,6 +45,10 @@ def record(world: World, name: str = "fifo", *commands: Command) -> Recorded:
         for event in outcome.events
     ]
     return Recorded(events, rebuilt(chosen, rules))
+
+
+def _named(name: str) -> Policy[Any]:
+    return las_policy() if name == "las" else policy(name)
 
 
 def rebuilt(chosen: Policy[Any], rules: RoundRules) -> Rebuild:

@@ -1,177 +1,25 @@
 """Why a job waits whose GPUs turned out to be others', and what is told of GPUs that are taken."""
 
-import asyncio
-from dataclasses import replace
-
-from shunter.api import nodes_of, queue_document
+from shunter.api import nodes_of
 from shunter.ask import down_in_words, fact_in_words, history_of, is_part, told_apart
-from shunter.ask.why import Explanation, details, document, headline
-from shunter.cli import clause
-from shunter.core import Input, SubmitJob, SuspendJob
 from shunter.core.fold import replay
 from shunter.events import (
     AllocationChanged,
-    AllocationLearned,
-    AttemptStarted,
     Event,
     GpuQuarantined,
-    GpusReleased,
     GpusTaken,
-    NodeAdded,
     NodeLost,
     Reason,
-    RoundPlanned,
     Wait,
 )
-from tests.factories import (
-    World,
-    allocation,
-    job_id,
-    job_spec,
-    node_added,
-    node_name,
-    policy,
-    servers,
-)
-from tests.replay.recording import Recorded, asked, rebuilt
+from tests.behaviour.displacements import displaced
+from tests.factories import job_id, node_added, node_name, servers
 
-J0, J1, J2 = job_id(0), job_id(1), job_id(2)
+J0 = job_id(0)
 N0 = node_name(0)
 
 
-def played(*steps: list[Input], there: tuple[NodeAdded, ...] = ()) -> Recorded:
-    """Return what a live scheduler records, stepped once each 10 us; two servers of four GPUs."""
-    chosen = policy()
-    core, events = World(servers=there or servers(4, 4), is_live=True, round_us=10).scheduler(
-        chosen, instant=False
-    )
-    for number, inputs in enumerate(steps):
-        at_us = 10 * number
-        events += core.step(at_us, [replace(one, at_us=at_us) for one in inputs])[0]
-    return Recorded(list(events), rebuilt(chosen, core.rules))
-
-
-def why(recorded: Recorded, job: str, at: int | None = None) -> Explanation:
-    return asyncio.run(asked(recorded, job, at))
-
-
-BOTH: list[Input] = [SubmitJob(0, J0, job_spec(4)), SubmitJob(0, J1, job_spec(4))]
-FOUND = AllocationLearned(0, J0, 1, allocation(n1=0b1111))
-DISPLACED = played(
-    BOTH,
-    [FOUND],
-    [],
-    [GpusReleased(0, J1, 1), GpusTaken(0, N0, 0b1111), SubmitJob(0, J2, job_spec(8))],
-)
-
-
-def test_a_job_whose_attempt_is_withdrawn_says_who_has_its_gpus() -> None:
-    found = why(DISPLACED, "j1", 20)
-
-    assert found.phase == "suspending"
-    assert details(found)[-1] == (
-        "it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0; "
-        "it waits again once its attempt is over"
-    )
-
-
-def test_a_job_that_was_displaced_waits_for_that_until_a_round_looks_at_it() -> None:
-    withdrawn = [*DISPLACED.events]
-    planned = next(seq for seq in DISPLACED.seqs(RoundPlanned) if DISPLACED.at(seq).at_us == 30)
-    found = why(replace(DISPLACED, events=withdrawn[: planned - 1]), "j1")
-
-    assert headline(found) == "j1 has waited for 0s: displaced"
-    said = document(found)
-    assert said["reason"]["name"] == "displaced"
-    assert said["totals"]["preemptions"] == 0
-    assert [blocker["id"] for blocker in said["evidence"]["blockers"]] == ["j0"]
-    assert details(found)[0] == ("it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0")
-
-
-def test_afterwards_it_waits_for_what_the_round_says_and_gpus_of_others_are_told() -> None:
-    found = why(DISPLACED, "j1")
-
-    assert found.waits_now is not None
-    assert found.waits_now.wait.reason is Reason.no_capacity
-    assert details(found)[0] == "it needs 4 GPUs, and 0 are free"
-    wide = why(DISPLACED, "j2")
-    assert details(wide)[0] == (
-        "it needs 8 GPUs, and beside what others hold there are 4: others hold 4 GPUs of n0"
-    )
-    said = document(wide)
-    assert said["reason"]["name"] == "gpus_taken"
-    assert said["needs_at_least"] == ["others leave 4 GPUs or more of one type, or servers join"]
-    assert wide.agreement.agrees
-
-
-def test_a_job_granted_gpus_that_strangers_take_waits_for_that() -> None:
-    """j2 is to get what j0 leaves on n0, and strangers have all of it."""
-    recorded = played(
-        [*BOTH, SubmitJob(0, J2, job_spec(4))],
-        [AttemptStarted(0, J0, 1), AttemptStarted(0, J1, 1), SuspendJob(0, J0)],
-        [],
-        [GpusTaken(0, N0, 0b1111)],
-    )
-    seq = next(
-        seq
-        for seq in recorded.seqs(AllocationChanged)
-        if recorded.at(seq).because.rule == "displaced"
-    )
-    found = why(replace(recorded, events=recorded.events[:seq]), "j2")
-
-    assert found.waits_now is not None
-    assert found.waits_now.wait.reason is Reason.displaced
-    assert details(found)[0] == "others hold its GPUs of n0, and no round has looked at it since"
-
-
-SIZED = tuple(node_added(number, 4, cpus_milli=16_000) for number in (0, 1))
-
-
-def test_a_job_displaced_for_cpus_says_what_others_hold_of_the_server() -> None:
-    recorded = played(
-        [SubmitJob(0, J0, job_spec(1, cpus_milli=8000))],
-        [GpusTaken(0, N0, 0b0001, cpus_milli=12_000)],
-        there=SIZED,
-    )
-    found = why(recorded, "j0", 10)
-
-    assert details(found)[-1] == (
-        "it was displaced at T+00:00:00.00001: others hold 1 GPU and 12 CPUs of n0; "
-        "it waits again once its attempt is over"
-    )
-
-
-def test_a_job_that_waits_for_cpus_says_what_others_hold_of_them() -> None:
-    recorded = played(
-        [GpusTaken(0, N0, 0, cpus_milli=12_000), GpusTaken(0, node_name(1), 0, cpus_milli=9000)],
-        [SubmitJob(0, J0, job_spec(1, cpus_milli=8000))],
-        [],
-        there=SIZED,
-    )
-    found = why(recorded, "j0", 20)
-
-    assert document(found)["reason"]["name"] == "cpu_or_memory_short"
-    held = "others hold 12 CPUs of n0, 9 CPUs of n1"
-    assert details(found)[0] == (
-        "it needs 1 GPU, and 8 are free, but not with the 8 CPUs that it needs beside it: "
-        "n1 has 7 CPUs beside 4 GPUs, n0 has 4 CPUs beside 4 GPUs; " + held
-    )
-    state = replay(recorded.events)
-    (row,) = queue_document(state, state.jobs.values(), str, now="", ranks={J0: 1})["jobs"]
-    assert row["reason"]["detail"] == held
-    part = nodes_of(state)[0]
-    assert (part["cpus"], part["cpus_free"], part["cpus_taken"]) == (16, 4, 12)
-
-
-def test_gpus_of_others_are_no_lost_server_in_the_queue_either() -> None:
-    state = replay(DISPLACED.events)
-    found = queue_document(state, state.jobs.values(), str, now="", ranks={J2: 1})
-    (row,) = [row for row in found["jobs"] if row["id"] == J2]
-
-    assert row["reason"]["name"] == "gpus_taken"
-    assert clause(row["reason"]) == (
-        "others hold too many of the GPUs; needs 8, 0 free; others hold 4 GPUs of n0"
-    )
+DISPLACED = displaced()
 
 
 def test_a_lost_server_is_told_as_lost_though_others_hold_gpus_too() -> None:
@@ -187,10 +35,6 @@ def test_a_lost_server_is_told_as_lost_though_others_hold_gpus_too() -> None:
 
 
 def test_a_job_is_where_it_was_found_and_not_where_it_was_to_be() -> None:
-    found = why(DISPLACED, "j0", 10)
-
-    assert headline(found).startswith("j0 has been launching on n1[0-3] for ")
-    assert [run.allocation for run in found.runs] == [FOUND.allocation]
     history = history_of(
         [event for event in DISPLACED.events if getattr(event, "job_id", None) == J0]
     )
@@ -212,6 +56,9 @@ def test_a_displacement_is_no_part_of_a_round_and_says_who_has_the_gpus() -> Non
 
 
 def test_gpus_of_others_are_told_apart_from_those_set_aside() -> None:
+    held = replay([node_added(cpus_milli=16_000), GpusTaken(0, N0, 0, cpus_milli=12_000)])
+    part = nodes_of(held)[0]
+    assert (part["cpus"], part["cpus_free"], part["cpus_taken"]) == (16, 4, 12)
     state = replay([*servers(4), GpuQuarantined(0, N0, 0), GpusTaken(0, N0, 0b0110)])
 
     gpus = nodes_of(state)[0]["gpus"]

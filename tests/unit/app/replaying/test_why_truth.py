@@ -7,14 +7,12 @@ import pytest
 
 from shunter.ask import gpu_time_in_words, ordinal_in_words, score_in_words, used_in_words
 from shunter.ask.why import document, explain
-from shunter.core import ReleaseJob, ResizeJob, SuspendJob
 from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import Aged, Measure, RankedPolicy
-from shunter.core.speeds import SpeedModel
 from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
 from shunter.policies import AttainedService, FeedbackQueues
-from tests.factories import World, configuration, node_name, run, servers, trace_job
-from tests.replay.recording import Recorded, reading, rebuilt, record
+from tests.factories import World, run, servers, trace_job
+from tests.replay.recording import Recorded, asked, reading, rebuilt, record
 
 PREEMPTED = World(
     servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))
@@ -28,15 +26,15 @@ CROWDED = World(
 )
 
 
-def said(recorded: Recorded, job: str, seq: int, at_us: int | None = None) -> dict[str, Any]:
-    """Return the answer at an event, or at an instant after it."""
+def said(recorded: Recorded, job: str, seq: int) -> dict[str, Any]:
+    """Return the answer at an event."""
 
-    async def asked() -> dict[str, Any]:
-        instant_us = recorded.at(seq).at_us if at_us is None else at_us
+    async def answered() -> dict[str, Any]:
+        at_us = recorded.at(seq).at_us
         async with reading(recorded.events) as reader:
-            return document(await explain(reader, JobId(job), seq, instant_us, recorded.rebuild))
+            return document(await explain(reader, JobId(job), seq, at_us, recorded.rebuild))
 
-    return asyncio.run(asked())
+    return asyncio.run(answered())
 
 
 def played(world: World, chosen: RankedPolicy) -> Recorded:
@@ -78,39 +76,6 @@ def test_an_event_outside_decisions_is_told_as_it_is() -> None:
     assert found["needs_at_least"] == []
 
 
-def test_service_of_blockers_is_of_the_instant_asked_for() -> None:
-    """j0 has run on 4 GPUs for 20 microseconds, and nothing was heard of it since it began."""
-    world = World(
-        servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=2, lasts=4))
-    )
-    recorded = record(world)
-    seq = max(seq for seq, event in enumerate(recorded.events, 1) if event.at_us <= 20)
-
-    found = said(recorded, "j1", seq, 20)
-
-    assert [(each["id"], each["attained_gpu_s"]) for each in found["evidence"]["blockers"]] == [
-        ("j0", 80e-6)
-    ]
-
-
-def test_the_place_in_the_queue_comes_with_the_work_ahead() -> None:
-    """Six wait for 4 GPUs each; of the one that runs, 80 of 100 microseconds are left at 20."""
-    recorded = record(CROWDED)
-
-    found = said(recorded, "j6", len([e for e in recorded.events if e.at_us <= 20]))
-
-    at_us = found["at"]["us"]
-    assert found["rank"]["position"] == 6
-    assert found["rank"]["waiting_ahead"] == {
-        "jobs": 5,
-        "gpus": 20,
-        "left_gpu_s": 5 * 4 * 50 / 1e6,
-        "unknown": 0,
-        "limited": 0,
-    }
-    assert found["rank"]["running_ahead"]["left_gpu_s"] == 4 * (100 - at_us) / 1e6
-
-
 def test_work_that_nobody_knows_is_counted_as_unknown() -> None:
     recorded = record(CROWDED)
     events: list[Event] = [
@@ -124,138 +89,6 @@ def test_work_that_nobody_knows_is_counted_as_unknown() -> None:
 
     assert found["rank"]["waiting_ahead"]["unknown"] == 2
     assert any("; of 2 of them nobody knows it" in line for line in found["details"])
-
-
-def test_what_became_of_it_is_told_where_the_log_goes_on() -> None:
-    recorded = record(CROWDED)
-    asked = len([e for e in recorded.events if e.at_us <= 20])
-    starts = next(s for s in recorded.seqs(AllocationChanged) if recorded.at(s).job_id == "j6")
-
-    became = said(recorded, "j6", asked)["became"]
-
-    assert (became["what"], became["seq"]) == ("started", starts)
-    assert became["after_s"] == (recorded.at(starts).at_us - recorded.at(asked).at_us) / 1e6
-    assert {"j0", "j1", "j2"} <= {each["id"] for each in became["ended"]}
-
-
-def test_nothing_becomes_of_a_job_after_the_end_of_the_log() -> None:
-    recorded = record(CROWDED)
-    asked = len([e for e in recorded.events if e.at_us <= 20])
-    cut = Recorded(recorded.events[:asked], recorded.rebuild)
-
-    assert said(cut, "j6", asked)["became"] is None
-
-
-def test_a_reason_older_than_the_job_is_not_its_own_decision() -> None:
-    """No round is planned for j2: its class waits since before it came."""
-    world = World(
-        servers=servers(4),
-        jobs=(
-            trace_job(0, 4, lasts=100),
-            trace_job(1, 4, at=3, lasts=5),
-            trace_job(2, 4, at=23, lasts=5),
-        ),
-        round_us=10,
-    )
-    recorded = record(world, "fifo_backfill")
-    came = recorded.seqs(JobSubmitted)[2]
-
-    for found in (said(recorded, "j2", came), document_at(recorded, "j2", 45)):
-        assert found["reason"]["name"] == "no_capacity"
-        assert found["decision"]["of"] == "class"
-        assert found["decision"]["is_older_than_job"]
-        assert found["decision"]["seq"] < came
-        assert "before it came" in found["details"][1]
-
-
-def document_at(recorded: Recorded, job: str, at_us: int) -> dict[str, Any]:
-    """Return the answer at an instant at which nothing need have happened."""
-    seq = max(seq for seq, event in enumerate(recorded.events, 1) if event.at_us <= at_us)
-
-    async def asked() -> dict[str, Any]:
-        async with reading(recorded.events) as reader:
-            return document(await explain(reader, JobId(job), seq, at_us, recorded.rebuild))
-
-    return asyncio.run(asked())
-
-
-def test_rank_and_blockers_are_of_the_instant_not_of_the_last_plan() -> None:
-    """j1 ended at 9, and no round has been since the one at 0: it blocks nobody any more."""
-    world = World(
-        servers=servers(2),
-        jobs=(
-            trace_job(0, 1, lasts=100),
-            trace_job(1, 1, lasts=9),
-            trace_job(2, 1, lasts=9),
-        ),
-        round_us=10,
-    )
-    recorded = record(world, "fifo_backfill")
-
-    found = document_at(recorded, "j2", 9)
-
-    assert [each["id"] for each in found["evidence"]["blockers"]] == ["j0"]
-    assert found["evidence"]["free"] == 1
-    assert found["would_start_if"] == [
-        "nothing changes until the plan at T+00:00:00.00001, which starts it"
-    ]
-
-
-def test_reason_and_numbers_say_of_which_instant_each_is() -> None:
-    """The reason is that of the only round so far, the numbers are those of 20."""
-    found = document_at(record(CROWDED), "j6", 20)
-
-    assert (found["reason"]["as_of"]["us"], found["evidence"]["as_of"]["us"]) == (1, 20)
-    assert found["details"][2] == (
-        "no_capacity is what round 1 found at T+00:00:00.000001; the numbers are of "
-        "T+00:00:00.00002, and if nothing else happens the next round finds the same"
-    )
-
-
-def test_reason_and_numbers_of_one_instant_need_no_words() -> None:
-    found = document_at(record(CROWDED), "j1", 1)
-
-    assert found["reason"]["as_of"] == found["evidence"]["as_of"]
-    assert not any("the numbers are of" in line for line in found["details"])
-
-
-def test_a_suspension_by_a_person_is_the_decision_of_no_round() -> None:
-    world = World(servers=servers(4), jobs=(trace_job(0, 4, lasts=100),), round_us=10)
-    orders = SuspendJob(25, JobId("j0"), "ana"), ReleaseJob(32, JobId("j0"), "bo")
-    recorded = record(world, "fifo", *orders)
-    left = recorded.seqs(AllocationChanged)[1]
-
-    found = document_at(recorded, "j0", 28)
-
-    assert found["reason"]["name"] == "held"
-    assert (found["decision"]["seq"], found["decision"]["words"]) == (left, "held by ana")
-    assert "round" not in found["decision"]
-    assert found["details"][0] == "it was suspended at T+00:00:00.000025: held by ana"
-    # Released, and no round has been since.
-    assert document_at(recorded, "j0", 34)["reason"]["name"] == "waiting_for_round"
-
-
-def test_a_start_that_only_a_rank_decides_is_named_with_its_instant() -> None:
-    """j0 ranks first until it has used 20 GPU-microseconds; the plans before find nothing to do."""
-    world = World(
-        servers=servers(1),
-        jobs=(trace_job(0, 1, lasts=100), trace_job(1, 1, lasts=9)),
-        round_us=2,
-    )
-    recorded = record(world, "las")
-
-    found = document_at(recorded, "j1", 3)
-
-    swapped = next(
-        event
-        for event in recorded.events
-        if isinstance(event, AllocationChanged) and event.job_id == "j1"
-    )
-    assert swapped.at_us == 20
-    assert found["would_start_if"] == [
-        "nothing changes until the plan at T+00:00:00.00002, which starts it"
-    ]
-    assert found["needs_at_least"] == []
 
 
 def test_a_score_says_what_was_used_and_which_queue_that_makes() -> None:
@@ -322,7 +155,7 @@ def test_a_promotion_is_not_said_to_follow_from_use() -> None:
         and event.job_id == "j0"
     )
 
-    found = document_at(recorded, "j0", promoted.at_us)
+    found: Any = document(asyncio.run(asked(recorded, "j0", promoted.at_us)))
 
     used = found["decision"]["scores_in_words"]
     assert used.startswith("was in the first queue since T+00:00:00.0000")
@@ -333,43 +166,9 @@ def test_an_aged_score_says_how_far_it_has_risen() -> None:
     chosen = RankedPolicy(Aged(AttainedService((20, 60)), 9, 3), PLACEMENTS["consolidated"]())
     recorded = played(CROWDED, chosen)
 
-    words = document_at(recorded, "j6", 18)["rank"]["score_in_words"]
+    found: Any = document(asyncio.run(asked(recorded, "j6", 18)))
+    words = found["rank"]["score_in_words"]
 
     assert (
         words == "has risen 1 level by waiting, has used 0 GPU-seconds, so it is in the first queue"
     )
-
-
-ELASTIC = trace_job(0, 1, lasts=500, gpus_max=9)
-SPEEDS = SpeedModel({node_name(0): configuration(4)})
-OTHERS = (trace_job(1, 2, lasts=300), trace_job(2, 1, at=30, lasts=50))
-
-
-def test_job_that_wants_more_gpus_waits_for_those_and_not_for_what_others_wait_for() -> None:
-    """j0 gives its GPU up at 10 and wants three of four; j2, of one GPU as j0 was, is behind it."""
-    world = World(servers=servers(4), jobs=(ELASTIC, *OTHERS), speeds=SPEEDS)
-    recorded = record(world, "fifo", ResizeJob(10, JobId("j0"), 3, "ana"))
-    for at_us in (20, 40, 200):
-        found = document_at(recorded, "j0", at_us)
-        assert found["reason"]["name"] == "no_capacity"
-        assert "it needs 3 GPUs, and 2 are free" in found["details"]
-        parts = found["timeline"][-1]["reasons"]
-        assert {part["reason"] for part in parts} == {"no_capacity"}
-    assert document_at(recorded, "j2", 40)["reason"]["name"] == "outranked"
-
-
-def test_what_was_said_of_another_size_is_not_said_of_this_one() -> None:
-    """j0 waits for three GPUs, and from 47 on for one: the round at 40 said that of j2 only."""
-    world = World(servers=servers(4), jobs=(ELASTIC, *OTHERS), speeds=SPEEDS, round_us=10)
-    resizes = ResizeJob(10, JobId("j0"), 3, "ana"), ResizeJob(47, JobId("j0"), 1, "ana")
-    recorded = record(world, "fifo", *resizes)
-    assert document_at(recorded, "j0", 46)["reason"]["name"] == "no_capacity"
-    found = document_at(recorded, "j0", 48)
-    assert found["reason"]["name"] == "outranked"
-    assert found["decision"]["of"] == "class"
-    assert found["decision"]["is_older"]
-    assert any("before it had this size" in line for line in found["details"])
-    four = ResizeJob(47, JobId("j0"), 4, "ana")
-    recorded = record(world, "fifo", resizes[0], four)
-    assert document_at(recorded, "j0", 48)["reason"]["name"] == "waiting_for_round"
-    assert document_at(recorded, "j0", 50)["reason"]["name"] == "no_capacity"
