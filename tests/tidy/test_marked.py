@@ -10,7 +10,9 @@ import pytest
 from tests.marked import ALONE_MOST, Tally, is_said_to_hold, verdict
 
 ROOT = Path(__file__).parents[2]
-GROUPED = ("-n", "2", "--dist", "loadgroup")
+GROUPED = ("-n", "1", "--dist", "loadgroup")
+# Each process here would read every other plugin that is installed, for files that use none.
+ONLY_XDIST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
 BESIDE = """
 import os, pytest
 pytestmark = pytest.mark.live
@@ -84,7 +86,7 @@ def run_live(folder: Path, text: str, *options: str) -> tuple[int, str]:
     ran = subprocess.run(
         [sys.executable, "-m", "tests.marked", "live", "--alone", *options],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_XDIST_WORKER": ""},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_XDIST_WORKER": ""} | ONLY_XDIST,
         capture_output=True,
         text=True,
         check=False,

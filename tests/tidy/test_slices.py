@@ -61,7 +61,9 @@ def collected(folder: Path, *options: str, **surroundings: str) -> Counter[str]:
             *options,
         ],
         cwd=folder,
-        env=without | {"PYTHONPATH": str(ROOT)} | surroundings,
+        env=without
+        | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        | surroundings,
         capture_output=True,
         text=True,
         check=False,
