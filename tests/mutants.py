@@ -6,8 +6,9 @@ it are run in both trees. What was caught before and survives after is a test th
 
 Which tests execute a statement is found by a run of TESTS in each tree with probes in the drawn
 statements: it costs what the tests cost, and needs no tracing. What it finds is kept in --folder,
-and read from there the next time: a folder is for one pair of trees. Every file is put back, whatever happens; nothing else may
-work in the trees meanwhile.
+and read from there the next time: a folder is for one pair of trees. Every file is put back,
+whatever happens; nothing else may work in the trees meanwhile. A statement that no test of TESTS
+executes in its own process is told as unexecuted: real processes are not followed.
 """
 
 import argparse
@@ -271,7 +272,7 @@ def _changed(sources: dict[Path, bytes]) -> Iterator[None]:
 def _write(path: Path, source: bytes) -> None:
     """Write a file, of which no bytecode is left: two writes may have one size and one second."""
     path.write_bytes(source)
-    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+    for compiled in sorted(path.parent.glob(f"__pycache__/{path.stem}.*.pyc")):
         compiled.unlink()
 
 
