@@ -43,7 +43,7 @@ test: setup-dev ## install and run the tests; THOROUGH=1: with longer searches, 
 	@echo "running the tests, a dot each; on two cores it takes some minutes, the first of which reads them"
 	SHUNTER_THOROUGH=$(THOROUGH) $(PYTEST) -m "not fidelity and not live" $(addprefix --ignore=tests/,examples fidelity live)
 
-check: format-check lint types imports test docs examples ## everything CI holds
+check: format-check lint types imports test docs examples ## format, lint, types, imports, tests, docs, examples: the first part of CI
 
 format: setup-dev ## rewrite the files as the formatter wants them
 	$(BIN)/ruff format
