@@ -8,7 +8,7 @@ Which tests execute a statement is found by a run of TESTS in each tree with pro
 statements: it costs what the tests cost, and needs no tracing. What it finds is kept in --folder,
 and read from there the next time: a folder is for one pair of trees. Every file is put back,
 whatever happens; nothing else may work in the trees meanwhile. A statement that no test of TESTS
-executes in its own process is told as unexecuted: real processes are not followed.
+executes is told as unexecuted.
 """
 
 import argparse
@@ -32,6 +32,7 @@ __all__ = ["Mutant", "drawn", "functions_of", "main", "mutated"]
 TESTS = ("tests/unit", "tests/property", "tests/replay", "tests/peers")
 PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not fidelity and not live")
 LIMIT_S = 60.0
+FAILED = 1  # the exit status of pytest when a test has failed
 FIRST_S = 5.0  # how long the tests may take, unmutated, that are run first
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE,
@@ -41,15 +42,19 @@ SWAPPED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult,
     ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult,
 }  # fmt: skip
-# Loaded into pytest by -p; processes that tests start have it not, and their probes do nothing.
+# Loaded into pytest by -p, and by sitecustomize into Python processes that tests start, unless they
+# ignore the environment: there the probes do nothing. What a fixture executes is of all tests of
+# its file, since one of a module is set up for the first of them only.
 PROBE = """
 import os
 seen = set()
 def write(text):
-    with open(os.environ["MUTANTS_FOUND"], "a") as file:
+    with open(os.environ.get("MUTANTS_FOUND", os.devnull), "a") as file:
         file.write(text + "\\n")
 def hit(number):
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    test, _, phase = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")
+    if phase == "(setup)":
+        test = test.partition("::")[0]
     if (number, test) not in seen:
         seen.add((number, test))
         write(f"hit\\t{number}\\t{test}")
@@ -300,6 +305,7 @@ def _probe(tree: Path, which: str, mutants: Sequence[Mutant], folder: Path) -> P
         return found
     found.unlink(missing_ok=True)
     (folder / "mutants_probe.py").write_text(PROBE)
+    (folder / "sitecustomize.py").write_text("import mutants_probe\n")
     probes: dict[Path, list[tuple[int, int]]] = {}
     for mutant in mutants:
         file, line = mutant.before if which.startswith("before") else mutant.after
@@ -323,6 +329,8 @@ def _tests(found: Path) -> tuple[dict[int, list[str]], dict[str, float]]:
             hits.setdefault(int(number), set()).add(test)
         elif kind == "passed":
             took[test] = float(number)
+    for tests in hits.values():
+        tests |= {test for test in took if test.partition("::")[0] in tests}
     ordered = {
         number: sorted(tests & took.keys(), key=lambda test: (took[test], test))
         for number, tests in hits.items()
@@ -333,7 +341,7 @@ def _tests(found: Path) -> tuple[dict[int, list[str]], dict[str, float]]:
 def _outcome(
     tree: Path, source: tuple[Path, bytes], tests: list[str], took: dict[str, float]
 ) -> str:
-    """Return caught, timeout, survived or unexecuted, of one mutant in one tree."""
+    """Return caught, timeout, survived, unexecuted or broken, of one mutant in one tree."""
     if not tests:
         return "unexecuted"
     with _changed(dict([source])):
@@ -342,9 +350,13 @@ def _outcome(
             status = _ran(tree, ["-x", *part], limit_s)
             if status is None:
                 return "timeout"
-            if status:
+            if status == FAILED:
                 return "caught"
-    return "survived"
+            if status:  # nothing was run, for the mutant or for another reason
+                break
+        else:
+            return "survived"
+    return "broken" if _ran(tree, ["-x", *part], limit_s) else "caught"
 
 
 def _parts(tests: list[str], took: dict[str, float]) -> Iterator[list[str]]:
