@@ -111,11 +111,18 @@ def test_place_is_counted_in_bytes_and_may_span_lines() -> None:
 def test_lost_test_is_told_and_all_files_are_put_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: bool, status: int, words: str
 ) -> None:
-    """Both trees are programs of one function; one of them may have lost the test that looks."""
+    """Both trees are programs of one function; one has lost its test, or starts a process for it."""
     looks = "from shunter.one import add\ndef test_looks():\n    assert add(1, 2) == 3\n"
+    runs = (
+        "import pytest, subprocess, sys\n@pytest.fixture(scope='module')\ndef said():\n"
+        "    text = 'from shunter.one import add; print(add(1, 2))'\n"
+        "    return subprocess.check_output([sys.executable, '-c', text])\n"
+        "def test_first(said):\n    assert said\n"
+        "def test_second(said):\n    assert int(said) == 3\n"
+    )
     calls = "from shunter.one import add\ndef test_calls():\n    add(1, 2)\n"
     text = "def add(one, two):\n    return one + two\n"
-    for name, test in (("old", looks), ("new", looks if kept else calls)):
+    for name, test in (("old", looks), ("new", runs if kept else calls)):
         tree = _tree(tmp_path / name, text, "one.py")
         (tree / "tests/unit").mkdir(parents=True)
         (tree / "tests/unit/test_one.py").write_text(test)
