@@ -111,7 +111,7 @@ def test_place_is_counted_in_bytes_and_may_span_lines() -> None:
 def test_lost_test_is_told_and_all_files_are_put_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: bool, status: int, words: str
 ) -> None:
-    """Both trees are programs of one function; one has lost its test, or starts a process for it."""
+    """Two trees of one function; one lost its test, or starts a process for it."""
     looks = "from shunter.one import add\ndef test_looks():\n    assert add(1, 2) == 3\n"
     runs = (
         "import pytest, subprocess, sys\n@pytest.fixture(scope='module')\ndef said():\n"
