@@ -10,7 +10,7 @@ import pytest
 from tests.marked import ALONE_MOST, Tally, is_said_to_hold, verdict
 
 ROOT = Path(__file__).parents[2]
-GROUPED = ("-n", "1", "--dist", "loadgroup")
+GROUPED = ("-n", "2", "--dist", "loadgroup")
 # Each process here would read every other plugin that is installed, for files that use none.
 ONLY_XDIST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
 BESIDE = """
