@@ -131,7 +131,7 @@ def _since_then(found: Explanation, evidence: Wait) -> str:
 
 def _undecided(found: Explanation) -> str:
     """Return when it is decided who gets what is free, where no policy can be asked."""
-    rules, present = found.rules, found.present
+    rules, present = found.policies.last.rules, found.present
     if present.next_plan is not None:
         return ""
     if rules is None or rules.backend_rounds or not rules.round_us:
@@ -465,7 +465,7 @@ def _together(found: Explanation, evidence: Wait) -> list[str]:
 
 
 def _next_round(found: Explanation, evidence: Wait) -> list[str]:
-    rules, present = found.rules, found.present
+    rules, present = found.policies.last.rules, found.present
     if rules is None or rules.backend_rounds or not rules.round_us:
         return ["the next round finds room for it"]
     at = clock(rules.grid_at(found.story.at_us))
@@ -540,7 +540,7 @@ RELEASES_NAMED = 8
 
 
 def _next_round_in_words(found: Explanation, _: Wait) -> str:
-    rules = found.rules
+    rules = found.policies.last.rules
     if rules is None or rules.backend_rounds or not rules.round_us:
         return "the next round"
     return f"the round at {clock(rules.grid_at(found.story.at_us))}"

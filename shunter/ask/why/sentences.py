@@ -21,6 +21,7 @@ from shunter.ask.words import (
     rejection_in_words,
     span,
     stamp,
+    tells_itself,
 )
 from shunter.core import JobPhase
 from shunter.counting import counted, signal_in_words
@@ -418,7 +419,9 @@ def by_in_words(found: Explanation, own: Own) -> str:
 def scores_in_words(found: Explanation, own: Own) -> str:
     """Return what the scores of a decision say; empty where nobody can tell."""
     event = own.event
-    if not isinstance(event, facts.AllocationChanged):
+    if not isinstance(event, facts.AllocationChanged) or not event.because.scores:
+        return ""
+    if tells_itself(event.because):
         return ""
     measures = found.measures_at(own.seq)
     return decision_score(event.because, measures, found.used_gpu_us(event.at_us))

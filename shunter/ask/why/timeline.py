@@ -220,7 +220,7 @@ class WaitReasons:
         self.changes: list[ReasonChange] = []
         self._job_id = job_id
         self._begin_seq = 0
-        self._round: Round | None = None
+        self.last_round: Round | None = None
         self._of_classes: dict[Demand, Round] = {}
         self._of_own: Round | None = None
         self._of_leaving: Round | None = None
@@ -272,15 +272,17 @@ class WaitReasons:
 
     def _note_round(self, event: Event, seq: int) -> None:
         assert isinstance(event, facts.RoundPlanned), "its kind was looked at"
-        self._round = Round(seq, event.number, event.at_us)
+        self.last_round = Round(seq, event.number, event.at_us)
         self._is_recorded |= bool(event.consolidated or event.spread)
-        self._of_classes.update(dict.fromkeys([each.demand for each in event.waits], self._round))
+        self._of_classes.update(
+            dict.fromkeys([each.demand for each in event.waits], self.last_round)
+        )
 
     def _note_own(self, event: Event) -> None:
         if isinstance(event, facts.WaitReasonChanged):
-            self._of_own = self._round
+            self._of_own = self.last_round
         elif isinstance(event, facts.AllocationChanged):
-            self._of_leaving = None if is_ordered(event) else self._round
+            self._of_leaving = None if is_ordered(event) else self.last_round
         elif isinstance(event, facts.AttemptLost):
             self._of_leaving = None
 
