@@ -88,7 +88,7 @@ class Rebuilt(NamedTuple):
 
 
 class RecordedPolicies:
-    """What decided during a story; a policy is built when its answer is first asked for.
+    """What decided during a story; a policy is built when it is asked for.
 
     To build one, with all that checks its parameters, takes longer than to answer for most jobs
     that have ended.
