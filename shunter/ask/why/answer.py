@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from shunter.ask.reason_words import TRY
 from shunter.ask.waits import STOPPED, holders, stands_still
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own, Round
 from shunter.ask.why.present import NAMED, Group
 from shunter.ask.why.reasons import (
-    TRY,
     advice_on,
     awaited_in_words,
     needs,
