@@ -12,6 +12,7 @@ from shunter.ask.why.running import shares_before
 from shunter.ask.why.timeline import RunSpan, Segment, ended_as, is_displacement
 from shunter.ask.words import (
     allocation_in_words,
+    attempt_end_in_words,
     because_in_words,
     clock,
     discarded_in_words,
@@ -152,22 +153,9 @@ def how_ended(found: Explanation, run: RunSpan) -> str:
         if is_displacement(event):
             return f"displaced: {decision_in_words(found, run.ended_by)}"
         return f"preempted: {decision_in_words(found, run.ended_by)}"
-    if isinstance(event, facts.AttemptLost | facts.LaunchFailed):
-        return f"lost: {event.cause}"
-    if isinstance(event, facts.JobSuspended):
-        return f"suspended: {event.cause}" if event.cause else "left by itself"
-    if isinstance(event, facts.JobRetried):
-        return "failed, to be tried again"
-    if isinstance(event, facts.JobFinished):
-        return "finished"
-    if isinstance(event, facts.JobFailed):
-        if signal := _signal(found, event):
-            return f"failed: killed by {signal}"
-        code = "" if event.exit_code is None else f" {event.exit_code}"
-        return f"failed: {event.cause}{code}"
-    if isinstance(event, facts.JobCancelled):
-        return f"cancelled: {event.cause}" if event.cause else "cancelled"
-    return "left its servers"
+    if isinstance(event, facts.JobFailed) and (signal := _signal(found, event)):
+        return f"failed: killed by {signal}"
+    return attempt_end_in_words(event)
 
 
 def _signal(found: Explanation, failed: facts.JobFailed) -> str:
