@@ -1,7 +1,9 @@
 import csv
 import json
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,36 @@ def test_one_job_on_one_server_is_counted_as_one_by_all_that_reads_it(tmp_path: 
         done = run(app, words)
         assert done.exit_code in (0, 6), done.output
         assert re.findall(r"\b1 (?:jobs|servers|GPUs|rows)\b", done.output) == [], done.output
+
+
+QUESTION = "select kind, count(*) as n, max(term) from events, head group by kind order by 1 desc"
+
+
+def test_log_is_compressed_unless_plain_sql_shall_read_it(config_file: Path) -> None:
+    packed, plain = config_file.with_name("packed.db"), config_file.with_name("plain.db")
+    run(app, ["simulate", str(config_file), "--log", str(packed)])
+    run(app, ["simulate", str(config_file), "--log", str(plain), "--plain-log"])
+
+    answers = [run(app, ["log", "sql", str(log), QUESTION, "--json"]) for log in (packed, plain)]
+    with closing(sqlite3.connect(plain)) as connection:
+        expected = [list(row) for row in connection.execute(QUESTION)]
+    with closing(sqlite3.connect(packed)) as connection, pytest.raises(sqlite3.OperationalError):
+        connection.execute(QUESTION).fetchall()
+
+    assert (
+        json.loads(answers[0].stdout)["rows"] == json.loads(answers[1].stdout)["rows"] == expected
+    )
+    told = run(app, ["log", "sql", str(packed), QUESTION]).stdout.split("\n")
+    assert told[0].split() == ["kind", "n", "max(term)"]
+    assert told[2].split() == [str(value) for value in expected[0]]
+
+
+def test_question_in_sql_that_is_none_is_refused_with_what_may_be_asked(config_file: Path) -> None:
+    log = str(config_file.with_name("run.db"))
+    run(app, ["simulate", str(config_file), "--log", log])
+
+    refused = run(app, ["log", "sql", log, "drop table frames"])
+
+    assert refused.exit_code == 2
+    assert "seq, at_us, kind, job_id, payload" in refused.stderr
+    assert run(app, ["log", "verify", log]).exit_code == 0
