@@ -159,7 +159,7 @@ def sql(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="One SELECT.")],
     as_json: Json = False,
 ) -> None:
-    """Answer a question in SQL over `events`: seq, at_us, kind, job_id, payload (JSON)."""
+    """Answer in SQL over `events`: seq, at_us, kind, job_id, payload (JSON)."""
     import asyncio
 
     from shunter.events.log import query_log
@@ -184,7 +184,7 @@ def sql(
 
 
 def _shown(value: object) -> object:
-    """Return a value as JSON has it: bytes, such as a chain value, as hexadecimal digits."""
+    """Return a value as JSON has it: bytes as hexadecimal digits."""
     return value.hex() if isinstance(value, bytes) else value
 
 

@@ -1,4 +1,4 @@
-"""Questions in SQL to a log, also to compressed frames and sealed segments, which SQLite cannot read.
+"""Questions in SQL to a log, also to what SQLite cannot read: compressed frames, sealed segments.
 
 The question has a connection of its own, which may only read. There `events` is a temporary view
 over all events of the log; it hides the one in the file, which shows plain frames alone.
@@ -31,7 +31,7 @@ _STEPS_BETWEEN = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The names of the columns, and the rows as they come; each as long as there are columns."""
+    """The names of the columns, and the rows, each a value for a column."""
 
     columns: Sequence[str]
     rows: Iterator[Row]
@@ -39,7 +39,9 @@ class Answered:
 
 @contextmanager
 def query_log(url: str, question: str) -> Iterator[Answered]:
-    """Ask a log, which `read_log` can open, one question in SQL over all of its events.
+    """Ask a log one question in SQL over all of its events.
+
+    It is one that `read_log` can open.
 
     What is read is not proven: `LogReader.verify` does that.
 
@@ -60,7 +62,7 @@ def query_log(url: str, question: str) -> Iterator[Answered]:
 
 
 class _Asked:
-    """A connection on which a question is asked, and what stopped a function of ours in it."""
+    """A connection for a question, and what stopped a function of ours in it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._stopped_by: ShunterError | None = None
@@ -81,7 +83,7 @@ class _Asked:
 
     @contextmanager
     def failures_said(self) -> Iterator[None]:
-        """Raise what stopped a question: damage, an interruption, or what is wrong with it."""
+        """Raise what stopped a question: damage, Ctrl-C, or what is wrong with it."""
         try:
             yield
         except sqlite3.Error as error:

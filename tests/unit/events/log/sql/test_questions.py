@@ -1,4 +1,4 @@
-"""Compressed logs, and questions in SQL: the same answers as of a plain log, and nothing changed."""
+"""Compressed logs, and questions in SQL: the answers of a plain log, and nothing changed."""
 
 import asyncio
 import sqlite3
