@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask import history_of
+from shunter.ask import read_histories
 from shunter.ask.why import details, document, headline, how_ended
 from shunter.core import DEPARTURES_MOST, Input, SubmitJob
 from shunter.core.planning import RoundRules
@@ -23,7 +23,7 @@ from shunter.events import (
     JobSuspended,
 )
 from tests.factories import World, allocation, job_id, job_spec, job_submitted, policy, servers
-from tests.replay.recording import Recorded, asked, rebuilt
+from tests.replay.recording import Recorded, asked, reading, rebuilt
 
 J0 = job_id(0)
 CAUSE = "Slurm's time limit of 1 h ended it"
@@ -46,9 +46,13 @@ def test_attempt_that_slurm_ended_is_told_with_its_cause() -> None:
     recorded = Recorded(list(events), rebuilt(chosen, core.rules))
     found = asyncio.run(asked(recorded, J0, None))
     assert [how_ended(found, run) for run in found.runs] == [f"suspended: {CAUSE}"]
-    history = history_of([event for event in events if getattr(event, "job_id", "") == J0])
-    assert history is not None
-    assert history.attempts[0].document(str)["ended_by"] == f"suspended: {CAUSE}"
+    assert asyncio.run(ended_by(events)) == [f"suspended: {CAUSE}"]
+
+
+async def ended_by(events: list[Event]) -> list[object]:
+    async with reading(events) as reader:
+        history = (await read_histories(reader, [J0]))[J0]
+    return [one.document(str)["ended_by"] for one in history.attempts]
 
 
 def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_failed() -> None:
