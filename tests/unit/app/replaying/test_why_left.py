@@ -14,6 +14,8 @@ from shunter.events import (
     HELD,
     NOTHING,
     AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
     AttemptStarted,
     Because,
     Event,
@@ -21,8 +23,18 @@ from shunter.events import (
     JobCancelRequested,
     JobHeld,
     JobSuspended,
+    LaunchFailed,
 )
-from tests.factories import World, allocation, job_id, job_spec, job_submitted, policy, servers
+from tests.factories import (
+    World,
+    allocation,
+    granted,
+    job_id,
+    job_spec,
+    job_submitted,
+    policy,
+    servers,
+)
 from tests.replay.recording import Recorded, asked, reading, rebuilt
 
 J0 = job_id(0)
@@ -76,6 +88,30 @@ def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_f
     assert "failed (left 8 times in a row by itself (exit code 75) without progress)" in failed
     assert ended[0] == "left by itself"
     assert "launch failed" not in f"{once} {again} {failed}"
+
+
+ENDS = JobCancelRequested(3, J0)
+EXITS = AttemptEnded(3, J0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        (ENDS, LaunchFailed(5, J0, 1, "no room")),
+        (ENDS, AttemptLost(5, J0, 1, "heartbeat")),
+        (ENDS, GpusReleased(5, J0, 1)),
+        (EXITS, AttemptLost(5, J0, 1, "heartbeat")),
+    ],
+)
+def test_who_is_about_to_end_and_has_left_waits_for_nothing(last: tuple[Event, ...]) -> None:
+    """No round will look at it; it ends with the next event."""
+    log = (*servers(4), job_submitted(0), granted(0, 2, n0=0b1), *last)
+    core = World(servers=servers(4)).scheduler(policy(), instant=False)[0]
+    found = asyncio.run(asked(Recorded(log, rebuilt(policy(), core.rules)), J0, None))
+    said = document(found)
+    assert (said["phase"], said["reason"]) == ("ending", None)
+    assert [part["what"] for part in said["timeline"]] == ["wait", "run"]
+    assert "j0 has been ending on n0[0] for" in headline(found)
 
 
 @pytest.mark.parametrize(("by", "words"), [("ana", "held by ana"), ("", "held")])
