@@ -9,7 +9,7 @@ from shunter.ask.recorded_terms import Began, config_of
 from shunter.ask.waits import told_apart, wait_to_count
 from shunter.ask.why.job_events import JobEvents, Own, Round, gives_gpus, is_ordered
 from shunter.ask.words import clock
-from shunter.core import Health, Job, JobPhase, State
+from shunter.core import UNTIL_ROUND, Health, Job, JobPhase, State
 from shunter.core.planning import Classing
 from shunter.events import (
     DISPLACED,
@@ -239,6 +239,7 @@ class WaitReasons:
         self._round: Round | None = None
         self._of_classes: dict[Demand, Round] = {}
         self._of_own: Round | None = None
+        self._is_unseen = False
         self._of_leaving: Round | None = None
         self._classing: Classing | None = None
         self._last: tuple[Wait, Round | None] | None = None
@@ -274,8 +275,11 @@ class WaitReasons:
             return
         job = state.jobs.get(self._job_id)
         if job is None or job.phase not in (JobPhase.waiting, JobPhase.granted):
-            self._last = None
+            self._last, self._is_unseen = None, False
             return
+        if self._is_unseen and job.left_for is None:
+            self._of_own = self._round  # it found again what was recorded before
+        self._is_unseen = job.left_for == UNTIL_ROUND
         demand = self._class_of(job, state)
         wait = wait_to_count(job, state, demand)
         assert wait is not None, "a job that waits has a reason"
@@ -311,7 +315,7 @@ class WaitReasons:
         if wait is job.wait:
             return self._of_own
         if wait is job.left_for:
-            return self._of_leaving
+            return None if wait == UNTIL_ROUND else self._of_leaving
         if wait is not state.class_waits.get(demand):
             return None
         if demand not in self._of_classes:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from shunter.ask import read_histories
+from shunter.ask import read_histories, wait_of
 from shunter.ask.why import details, document, headline, how_ended
-from shunter.core import DEPARTURES_MOST, Input, SubmitJob
+from shunter.core import DEPARTURES_MOST, Input, State, SubmitJob
+from shunter.core.fold import replay
 from shunter.core.planning import RoundRules
 from shunter.events import (
     HELD,
@@ -22,17 +23,26 @@ from shunter.events import (
     GpusReleased,
     JobCancelRequested,
     JobHeld,
+    JobReleased,
+    JobRetried,
     JobSuspended,
     LaunchFailed,
+    Reason,
+    Wait,
+    WaitReasonChanged,
+    decode_record,
+    encode_record,
 )
 from tests.factories import (
     World,
     allocation,
+    attempt_started,
     granted,
     job_id,
     job_spec,
     job_submitted,
     policy,
+    round_planned,
     servers,
 )
 from tests.replay.recording import Recorded, asked, reading, rebuilt
@@ -142,3 +152,55 @@ def test_who_is_cancelled_ends_since_then_and_not_since_it_began() -> None:
     )
     found = asyncio.run(asked(Recorded(log, rebuilt(policy(), RoundRules(10))), J0, 25_000_000))
     assert headline(found) == "j0 has been ending on n0[0] for 5s (attempt 1)"
+
+
+QUOTA = Wait(Reason.quota, 1)
+WAITS_AGAIN: tuple[Event, ...] = (
+    *servers(4),
+    job_submitted(0),
+    round_planned(0, 1),
+    WaitReasonChanged(1, J0, QUOTA),
+    granted(0, 2, n0=0b1),
+    attempt_started(0, 3),
+)
+BY_ITSELF = (JobSuspended(5, J0, 1), GpusReleased(6, J0, 1))
+WAYS_TO_LEAVE: dict[str, tuple[Event, ...]] = {
+    "by itself": BY_ITSELF,
+    "by an order": (AllocationChanged(4, J0, NOTHING, HELD), *BY_ITSELF),
+    "by a failure": (AttemptEnded(5, J0, 1, 1), GpusReleased(6, J0, 1), JobRetried(6, J0, 1)),
+    "by a launch that failed": (LaunchFailed(6, J0, 1, "no room"),),
+}
+
+
+@pytest.mark.parametrize("left", WAYS_TO_LEAVE.values(), ids=WAYS_TO_LEAVE)
+def test_reason_of_an_earlier_wait_is_told_again_once_a_round_has_looked(
+    left: tuple[Event, ...],
+) -> None:
+    """The round records nothing that is recorded already; one whose policy failed looks at none."""
+    core = World(servers=servers(4)).scheduler(policy(), instant=False)[0]
+
+    def said(*later: Event) -> tuple[str, int | None]:
+        recorded = Recorded((*WAITS_AGAIN, *left, *later), rebuilt(policy(), core.rules))
+        state = replay(recorded.events)
+        wait, found = wait_of(state.jobs[J0], state), asyncio.run(asked(recorded, J0, None))
+        assert found.waits_now is not None
+        assert found.waits_now.wait == wait
+        told = None if found.told is None else found.told.number
+        return found.waits_now.wait.reason.value, told
+
+    assert said() == ("waiting_for_round", None)
+    assert said(replace(round_planned(1, 7), fault="x")) == ("waiting_for_round", None)
+    held, released = JobHeld(7, J0, "ana"), JobReleased(8, J0, "ana")
+    assert said(held, round_planned(1, 7), released) == ("waiting_for_round", None)
+    assert said(round_planned(1, 7)) == ("quota", 1)
+    assert said(round_planned(1, 7), round_planned(2, 8)) == ("quota", 1)
+    again = WaitReasonChanged(8, J0, Wait(Reason.outranked))
+    assert said(round_planned(1, 7), round_planned(2, 8), again) == ("outranked", 2)
+
+
+def test_state_that_is_written_down_knows_that_a_reason_is_of_an_earlier_wait() -> None:
+    state: State = decode_record(
+        State, encode_record(replay((*WAITS_AGAIN, *WAYS_TO_LEAVE["by itself"])))
+    )
+    assert wait_of(state.jobs[J0], state) == Wait(Reason.waiting_for_round)
+    assert wait_of(state.jobs[J0], replay((round_planned(1, 7),), state)) == QUOTA
