@@ -118,21 +118,6 @@ def test_a_file_and_tables_in_one_config_are_refused(write_config: WriteConfig) 
         load_config(path, [], {})
 
 
-def test_neither_a_file_nor_tables_is_refused(write_config: WriteConfig) -> None:
-    path = write_config("[cluster]\n[workload.generate]\n")
-
-    with pytest.raises(ConfigError, match=r"expected tables \[\[cluster\.nodes\]\] or file = "):
-        load_config(path, [], {})
-
-
-@pytest.mark.parametrize("value", ['""', "3", '["a.csv"]'])
-def test_a_file_that_is_no_path_is_refused(write_config: WriteConfig, value: str) -> None:
-    path = write_config(CONFIG.replace('"cluster.csv"', value))
-
-    with pytest.raises(ConfigError, match=r"run\.toml:2: cluster\.file: expected a text"):
-        load_config(path, [], {})
-
-
 def test_faults_name_both_files_and_stand_beside_those_of_other_keys(
     write_config: WriteConfig, cluster_file: Path
 ) -> None:

@@ -1,16 +1,14 @@
 """`[policy.decentralised]`: what is checked, recorded and rebuilt, and what a run says of it."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config, policy_runtime, record_of, recorded_runtime
+from shunter.config import LoadedConfig, load_config, policy_runtime
 from shunter.core.planning import Decentralised
 from shunter.core.ranking import RankedPolicy
-from shunter.errors import ConfigError
-from shunter.policies.gavel import GavelPolicy, TwoLevelPolicy
+from shunter.policies.gavel import GavelPolicy
 from shunter.run import simulate
 
 CONFIG = """\
@@ -49,59 +47,6 @@ def test_keys_become_the_scheme(write_config: WriteConfig) -> None:
     assert runtime.policy.extensions.scheme == runtime.rules.decentralised == scheme
 
 
-def test_record_is_rebuilt_to_the_same_policy_and_rules(write_config: WriteConfig) -> None:
-    config = loaded(write_config)
-    runtime = policy_runtime(config, instant=True)
-    again = recorded_runtime(record_of(config, instant=True, workload={}))
-    assert isinstance(runtime.policy, RankedPolicy)
-    assert isinstance(again.policy, RankedPolicy)
-    assert again.policy.extensions.scheme == runtime.policy.extensions.scheme
-    assert again.rules == runtime.rules
-
-
-def test_a_run_without_it_records_what_it_did_before(write_config: WriteConfig) -> None:
-    record = record_of(loaded(write_config, CONFIG), instant=True, workload={})
-    assert "decentralised" not in json.loads(record)["policy"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ("candidates = 0", "policy.decentralised.candidates: expected 1 or more"),
-        ("reserve_after = 0", "policy.decentralised.reserve_after: expected 1 or more"),
-        ('staleness = "-1s"', "policy.decentralised.staleness"),
-        ('retry = "0s"', "policy.decentralised.retry"),
-        ('schedulers = "mine"', "built_in"),
-        ("stale = 3", "stale: unknown key"),
-    ],
-)
-def test_a_wrong_key_is_named(write_config: WriteConfig, lines: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        loaded(write_config, f"{CONFIG}[policy.decentralised]\n{lines}\n")
-
-
-@pytest.mark.parametrize(
-    "name", ["gavel", "max_min_fairness", "allox", "hierarchical", "two_level", "tiresias", "las"]
-)
-def test_every_order_that_says_who_starts_goes_with_it(
-    write_config: WriteConfig, name: str
-) -> None:
-    config = loaded(write_config, CONFIG.replace('"fifo"', f'"{name}"') + TABLE)
-    runtime = policy_runtime(config, instant=True)
-    again = recorded_runtime(record_of(config, instant=True, workload={}))
-    for found in (runtime, again):
-        policy = found.policy
-        assert isinstance(policy, RankedPolicy | GavelPolicy | TwoLevelPolicy)
-        scheme = policy.extensions.scheme
-        assert scheme == found.rules.decentralised is not None
-
-
-def test_gandiva_is_refused(write_config: WriteConfig) -> None:
-    text = CONFIG.replace('"fifo"', '"gandiva"') + "[policy.slicing]\n"
-    with pytest.raises(ConfigError, match="policy 'gandiva' does not say who may start wherever"):
-        policy_runtime(loaded(write_config, text + TABLE), instant=True)
-
-
 SHARING = (
     CONFIG.replace('"fifo"', '"gavel"\nparams.gavel.space_sharing = true')
     .replace("gpus = 8", 'gpus = 8\ntype = "v100"')
@@ -113,12 +58,6 @@ def test_space_sharing_goes_beside_it(write_config: WriteConfig) -> None:
     runtime = policy_runtime(loaded(write_config, SHARING + TABLE), instant=True)
     assert isinstance(runtime.policy, GavelPolicy)
     assert runtime.policy.extensions.scheme is not None
-
-
-def test_simulation_in_which_only_callers_propose_is_refused(write_config: WriteConfig) -> None:
-    loaded_config = loaded(write_config, f'{CONFIG}{TABLE}schedulers = "callers"\n')
-    with pytest.raises(ConfigError, match="nobody calls in a simulation, so no job would start"):
-        policy_runtime(loaded_config, instant=True)
 
 
 SIZED = (
@@ -137,23 +76,6 @@ def test_sizes_and_moves_go_beside_it(write_config: WriteConfig, mechanism: str)
     assert runtime.policy.extensions.scheme is not None
     assert runtime.policy.sizing is not None
     assert runtime.policy.extensions.room is not None
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"staleness": 'schedulers = "callers"\nstaleness'}, "expected 'built_in'"),
-        ({'sizing = "proportional"': "slicing = {}"}, "with policy.slicing jobs are put on GPUs"),
-    ],
-)
-def test_what_one_plan_must_say_is_refused_beside_it(
-    write_config: WriteConfig, changes: dict[str, str], says: str
-) -> None:
-    text = SIZED + TABLE
-    for old, new in changes.items():
-        text = text.replace(old, new)
-    with pytest.raises(ConfigError, match=says):
-        policy_runtime(loaded(write_config, text), instant=True)
 
 
 def test_a_run_says_what_became_of_proposals(write_config: WriteConfig) -> None:

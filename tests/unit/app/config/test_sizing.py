@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import (
-    LoadedConfig,
-    load_config,
-    policy_runtime,
-    record_of,
-    recorded_runtime,
-    recorded_sensitivity,
-)
+from shunter.config import LoadedConfig, load_config, policy_runtime, record_of, recorded_runtime
 from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds import TableCheck
@@ -91,23 +84,6 @@ def test_opt_with_a_broken_package_is_told_before_anything_runs(
     sys.modules.pop("highspy", None)
 
 
-@pytest.mark.parametrize("sizing", ["tune", pytest.param("opt", marks=needs_highs)])
-def test_record_alone_gives_the_policy_back(write_config: WriteConfig, sizing: str) -> None:
-    config = loaded(write_config, CONFIG.replace('"tune"', f'"{sizing}"'))
-    record = recorded(config)
-    assert recorded_sensitivity(record) == builtin_sensitivity().table
-    rebuilt = recorded_runtime(record).policy
-    assert isinstance(rebuilt, RankedPolicy)
-    assert rebuilt.sizing == _sizing(policy_runtime(config, instant=False).policy)
-
-
-def test_who_sizes_nothing_records_what_he_recorded_before(write_config: WriteConfig) -> None:
-    plain = CONFIG.replace('sizing = "tune"\n', "").replace('sensitivity = "builtin:synergy"\n', "")
-    record = json.loads(recorded(loaded(write_config, plain)))
-    assert "sizing" not in record["policy"]
-    assert record["workload"] == {}
-
-
 SAMPLED = f'{CONFIG}correct_beyond = 0.2\n[simulation.samples]\nevery = "1m"\n'
 
 
@@ -151,57 +127,10 @@ def test_how_fast_jobs_really_are_is_read_beside_the_config_and_recorded_by_dige
         load_config(path)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "what"),
-    [
-        (
-            '"tune"',
-            '"proportional"\ncorrect_beyond = 0.2',
-            "expected none: only sizing 'greedy', 'tune' and 'opt' go by a table",
-        ),
-        ("cpus = 12\n", "", "expected cpus, by which policy.sizing sizes jobs"),
-        ("memory_gb = 250\n", "", "expected memory_gb, by which policy.sizing sizes jobs"),
-        ('"builtin:synergy"', '"builtin:other"', "expected builtin:synergy or a file"),
-        ('"tune"', '"most"', "sizing"),
-        ('"tune"', '"tune"\nsolve_limit = "1s"', "expected none: only sizing 'opt' searches"),
-        (
-            "[workload]",
-            (
-                '[backend]\nkind = "slurm"\n[backend.slurm]\nroot = "r"\npartition = "p"\n'
-                'mode = "per-job"\n[log]\nurl = "log.db"\n[workload]'
-            ),
-            "leaves CPUs and memory to Slurm",
-        ),
-    ],
-)
-def test_fault_names_its_key(write_config: WriteConfig, before: str, after: str, what: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        loaded(write_config, CONFIG.replace(before, after))
-    assert what in str(caught.value)
-
-
 def test_live_cluster_sizes_jobs_where_agents_hold_them_to_it(write_config: WriteConfig) -> None:
     live = '[backend]\nkind = "local"\n[backend.local]\nroot = "r"\n[log]\nurl = "log.db"\n'
     config = loaded(write_config, CONFIG.replace("[workload]", f"{live}[workload]"))
     assert config.config.policy.sizing is Mechanism.tune
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "what"),
-    [
-        ('sensitivity = "builtin:synergy"\n', "", "name a table as workload.sensitivity"),
-        ('"las"', '"gavel"', "policy 'gavel' has no index by which jobs could be sized"),
-        ('"las"', '"gandiva"', "policy 'gandiva' has no index by which jobs could be sized"),
-        ('"las"', '"two_level"', "policy 'two_level' has no index by which jobs could be sized"),
-    ],
-)
-def test_policy_that_cannot_size_is_refused(
-    write_config: WriteConfig, before: str, after: str, what: str
-) -> None:
-    config = loaded(write_config, CONFIG.replace(before, after))
-    with pytest.raises(ConfigError) as caught:
-        policy_runtime(config, instant=False)
-    assert what in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["drf", "tetris"])
@@ -224,8 +153,3 @@ def test_order_by_demands_knows_the_table_now_and_from_the_record(
         index = inside.index._index if isinstance(inside.index, Aged) else inside.index
         assert isinstance(index, DominantShare | RemainingVolume)
         assert index.demands.table == builtin_sensitivity().table
-
-
-def _sizing(policy: object) -> object:
-    assert isinstance(policy, RankedPolicy)
-    return policy.sizing

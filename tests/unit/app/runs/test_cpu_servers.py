@@ -104,12 +104,6 @@ def fitted(loaded: LoadedConfig) -> list[tuple[str, ...]]:
     return [job.spec.gpu_types for job in fit_to_table(loaded, load_jobs(loaded)).jobs]
 
 
-def fault_of(load: Load, config: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load(config=config)
-    return str(caught.value)
-
-
 def test_the_shortest_makespan_puts_the_model_that_minds_least_on_the_cpus(load: Load) -> None:
     """Both need 100 s so; any part of the other type would make one of them slower."""
     ended, events = run(load("k,0,100,1,keen,1000,,,\nc,0,97.5,1,calm,390,,,\n"))
@@ -195,38 +189,3 @@ def test_a_job_that_accepts_only_units_is_refused_where_none_are(load: Load) -> 
         ("a", "no node has GPUs of type cpu"),
         ("b", "GPUs of one type in the cluster"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ("cpus = 4", "cpus = 3", "units = 2 does not divide cpus = 3 evenly"),
-        ("gpus = 0", "gpus = 1", "units = 2 and gpus = 1: units are for servers without GPUs"),
-        ("cpus = 4", "", "gpus = 0 and cpus = 0: a server needs GPUs or CPUs"),
-        ("cpus = 4", "cpus = 4\nsockets = 4", "sockets = 4 does not divide units = 2 evenly"),
-        ('"cpu"', '"v100"', "type 'v100' names both GPUs and units of CPUs"),
-        ('"cpu"', '"arm"', "has no throughputs on 'arm'; expected one of v100, cpu"),
-        ('type = "v100"', 'type = "cpu"', "type 'cpu' names both GPUs and units of CPUs"),
-        (
-            "[workload]",
-            '[[cluster.nodes]]\nname="d"\ngpus=0\nunits=1\ncpus=4\ntype="cpu"\n[workload]',
-            "type 'cpu' names units of 2 and of 4 CPUs, which are not equally fast",
-        ),
-        ("[workload]", f"{SLURM}[workload]", "gives out GPUs alone"),
-    ],
-)
-def test_what_is_wrong_with_units_is_said(load: Load, before: str, after: str, said: str) -> None:
-    config = CONFIG.replace("units = 1", "units = 2")
-    assert config.count(before) == 1 or before == '"cpu"' or before == "gpus = 0"
-    assert said in fault_of(load, config.replace(before, after, 1))
-
-
-def test_pairs_on_units_are_refused(load: Load, tmp_path: Path) -> None:
-    alone = {"null": 2.0}
-    table = {
-        "v100": {"('calm', 1)": alone},
-        "cpu": {"('calm', 1)": {**alone, "('calm', 1)": [1.0, 1.0]}},
-    }
-    (tmp_path / "paired.json").write_text(json.dumps(table))
-    said = fault_of(load, CONFIG.replace("rates.json", "paired.json"))
-    assert "has pairs of jobs on 'cpu', and nobody shares units of CPU; take the pairs out" in said

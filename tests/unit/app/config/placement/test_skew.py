@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config, policy_runtime, record_of, recorded_runtime
+from shunter.config import LoadedConfig, load_config, policy_runtime, record_of
 from shunter.core.planning import Skew
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
@@ -71,56 +71,10 @@ def test_a_file_beside_the_config_is_the_table(write_config: WriteConfig) -> Non
     assert loaded.tensors_mb == {"vgg16": 500, "flat": 1000}
 
 
-def test_the_record_holds_the_table_and_no_file(write_config: WriteConfig, tmp_path: Path) -> None:
-    loaded = loaded_from(write_config(BY_FILE), "policy.skew.unknown=consolidate")
-    record = record_of(loaded, instant=True, workload={})
-    (tmp_path / "skews.csv").unlink()
-
-    assert json.loads(record)["policy"]["skew"] == {
-        "threshold": 0.375,
-        "models": {"vgg16": 0.8, "flat": 0.01},
-        "unknown": "consolidate",
-    }
-    made = policy_runtime(loaded, instant=True).policy
-    rebuilt = recorded_runtime(record).policy
-    assert placement_of(rebuilt) == placement_of(made) == Skew(loaded.skews, 0.375, distrusts=True)
-
-
 def test_a_table_is_read_once(write_config: WriteConfig, tmp_path: Path) -> None:
     loaded = loaded_from(write_config(BY_FILE))
     (tmp_path / "skews.csv").unlink()
     assert loaded.replaced({"seed": 5}, "test").skews == loaded.skews
-
-
-def test_runs_that_use_none_of_this_record_nothing_of_it(write_config: WriteConfig) -> None:
-    loaded = loaded_from(write_config(CONFIG), "policy.placement=spread")
-    record = json.loads(record_of(loaded, instant=True, workload={}))
-    assert "skew" not in record["policy"]
-    assert record["simulation"]["costs"].keys() == {"start", "suspend", "resume", "migrate"}
-
-
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ("policy.skew.models.vgg61=0.5", "no model 'vgg61' in builtin:model-skew; did you mean"),
-        ("policy.skew.models.vgg16=1.5", "policy.skew.models.vgg16: expected 1 or less, not 1.5"),
-        ("policy.skew.threshold=-1", "policy.skew.threshold: expected 0 or more, not -1"),
-        ("policy.skew.threshold=nan", "policy.skew.threshold: expected"),
-        ("policy.skew.table=builtin:other", "policy.skew.table: there is no table"),
-        ("policy.skew.table=none.csv", "policy.skew.table: there is no file"),
-        ("policy.skew.unknown=maybe", "policy.skew.unknown: expected 'spread', 'consolidate' or"),
-        ("simulation.costs.checkpoint_mb=-1", "expected a number of MB, 0 or more, or 'model'"),
-        ("simulation.costs.checkpoint_mb=true", "expected a number of MB, 0 or more, or 'model'"),
-        ("simulation.costs.checkpoint_mb=nan", "expected a number of MB, 0 or more, or 'model'"),
-        ("simulation.costs.checkpoint_mb=500", "expected bandwidth_mb_s, in MB per second, too"),
-        ("simulation.costs.bandwidth_mb_s=0", "bandwidth_mb_s: expected more than 0, not 0"),
-        ("simulation.costs.model_mb.vgg16=5", "model_mb is set: expected checkpoint_mb = 'model'"),
-    ],
-)
-def test_a_wrong_key_is_named(write_config: WriteConfig, setting: str, expected: str) -> None:
-    said = fault_of(write_config(CONFIG), setting)
-    assert expected in said
-    assert ".".join(setting.split(".")[:2]) in said
 
 
 def test_a_wrong_table_is_said_with_its_line(write_config: WriteConfig, tmp_path: Path) -> None:

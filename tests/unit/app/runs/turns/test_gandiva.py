@@ -10,7 +10,6 @@ from shunter.ask import clock
 from shunter.cli import app
 from shunter.config import LoadedConfig, make_config
 from shunter.core import JobResult
-from shunter.errors import ConfigError
 from shunter.run import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s\n"
@@ -62,46 +61,6 @@ def test_service_is_the_time_on_turn_and_all_gpus_are_in_use(tmp_path: Path) -> 
     assert services == {1200 * 1_000_000}
     assert max(story.end_us or 0 for story in result.stories()) == 6 * 1200 * 1_000_000 // 4
     verified(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("tables", "words"),
-    [
-        ({"policy": {"name": "gandiva", "slicing": {"quantum": -1}}}, "policy.slicing.quantum"),
-        ({"policy": {"name": "gandiva", "slicing": {"quantum": 0}}}, "policy.slicing.quantum"),
-        (
-            {"policy": {"name": "gandiva", "params": {"gandiva": {"height_most": 0}}}},
-            "policy.params.gandiva.height_most",
-        ),
-        (
-            {
-                "backend": {
-                    "kind": "slurm",
-                    "slurm": {"root": "/r", "partition": "gpu", "mode": "per-job"},
-                },
-                "policy": {"name": "gandiva", "slicing": {}},
-            },
-            "policy.slicing: Slurm gives no GPU to two jobs",
-        ),
-        (
-            {"simulation": {"lease": {"progress": "whole_steps"}}, "policy": {"slicing": {}}},
-            "policy.slicing: turns are no leases",
-        ),
-        ({"policy": {"name": "gandiva"}}, "policy gandiva shares GPUs in turns"),
-        (
-            {"simulation": {"costs": {"gpu_copy_mb_s": 1000}}},
-            "simulation.costs.gpu_copy_mb_s is set: expected workload.factors",
-        ),
-        ({"simulation": {"turn_ends": "soon"}}, "simulation.turn_ends"),
-    ],
-    ids=str,
-)
-def test_bad_input_is_told_with_its_key(
-    tmp_path: Path, tables: dict[str, object], words: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        simulate(config(tmp_path, "a,0,1,60\n", **tables))
-    assert words in str(caught.value)
 
 
 def test_run_that_copies_memory_verifies(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from shunter.cli import app
 from shunter.config import LoadedConfig, make_config
-from shunter.errors import ConfigError, TraceError
+from shunter.errors import TraceError
 from shunter.run import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,gpus_min,gpus_max,suspend_mode\n"
@@ -177,12 +177,6 @@ def test_sizes_stay_without_the_key(tmp_path: Path) -> None:
     found = ends_s(config(tmp_path, "a,0,1,3600,,4 b,600,2,600", grow_after=None))
     assert found == {"a": 3600, "b": 1200}
     assert sizes(tmp_path) == []
-
-
-@pytest.mark.parametrize("span", ["0s", "-1s", "soon", True])
-def test_span_that_is_none_is_told_with_its_key(tmp_path: Path, span: object) -> None:
-    with pytest.raises(ConfigError, match=r"policy\.params\.gandiva\.grow_after"):
-        config(tmp_path, "a,0,1,60", grow_after=span)
 
 
 @pytest.mark.parametrize(
