@@ -1,14 +1,15 @@
 """Runs of a few jobs, one a row of a trace: what came of them, and whether their log verifies."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from shunter.ask import verify_log
-from shunter.config import LoadedConfig, make_config
+from shunter.config import LoadedConfig, load_config, make_config
 from shunter.events import Event
 from shunter.events.log import read_log
-from shunter.run import rebuild, simulate
+from shunter.run import fit_to_table, load_jobs, rebuild, simulate
 
 TURNS: dict[str, Any] = {"name": "gandiva", "trigger": "event", "slicing": {}}
 """Jobs take turns, a minute each."""
@@ -46,3 +47,27 @@ def verified(loaded: LoadedConfig) -> list[Event]:
             return [event async for event in reader.events()]
 
     return asyncio.run(read())
+
+
+Load = Callable[..., LoadedConfig]
+
+
+def loader(folder: Path, head: str, config: str, rates: str) -> Load:
+    """Return what loads a config in TOML, beside these rates and rows of jobs.
+
+    Keywords with __ for dots set other values.
+    """
+
+    def load(rows: str, text: str = config, table: str = rates, **settings: str) -> LoadedConfig:
+        (folder / "rates.json").write_text(table)
+        (folder / "jobs.csv").write_text(f"{head}\n{rows}")
+        (folder / "run.toml").write_text(text)
+        pairs = [("--set", f"{key.replace('__', '.')}={value}") for key, value in settings.items()]
+        return load_config(folder / "run.toml", pairs, {})
+
+    return load
+
+
+def fitted(loaded: LoadedConfig) -> list[tuple[str, ...]]:
+    """Return which GPU types jobs accept once their table has been looked at."""
+    return [job.spec.gpu_types for job in fit_to_table(loaded, load_jobs(loaded)).jobs]
