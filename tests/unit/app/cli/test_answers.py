@@ -67,6 +67,13 @@ simulate run.toml --log postgresql://x/y -> 2! no log can be kept
 simulate run.toml --log no/such/folder/x.db -> 1! error:
 simulate run.toml --nope -> 2! No such option
 simulate nope.toml -> 3! there is no config file
+no-such-command -> 2! No such command
+simulate -> 2! Missing argument
+log j1 -> 2! `shunter logs j1`
+status -> 2! `shunter show JOB` or `shunter queue`
+squeue -u ana -> 2! `shunter queue`
+scancel j1 -> 2! `shunter cancel JOB`
+quue -> 2! 'queue'
 why j1 --log run.db --url unix:/nowhere -> 2! --log reads a log without a daemon and --url asks one
 queue --eta --log run.db --url unix:/nowhere
   -> 2! --log reads a log without a daemon and --url asks one
@@ -251,3 +258,26 @@ def test_one_job_on_one_server_is_counted_as_one_by_all_that_reads_it(
         done = run(words)
         assert done.exit_code in (0, 6), done.output
         assert re.findall(r"\b1 (?:jobs|servers|GPUs|rows)\b", done.output) == [], done.output
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("submit -- true", "cd to another one, or name one with --chdir"),
+        ("submit --dry-run true", "cd to another one, or name one with --chdir"),
+        ("doctor", "cd to another one"),
+        ("log verify run.db", "cd to another one"),
+        ("why j1 --log run.db", "cd to another one"),
+    ],
+)
+def test_folder_that_is_gone_is_told_in_one_line(
+    command: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHUNTER_URL", f"unix:{tmp_path}/s")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = run(command)
+    said = f"error: the current folder is gone: {advice}\n"
+    assert (done.exit_code, done.stderr) == (3, said)
