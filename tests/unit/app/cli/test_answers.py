@@ -67,6 +67,12 @@ simulate run.toml --log postgresql://x/y -> 2! no log can be kept
 simulate run.toml --log no/such/folder/x.db -> 1! error:
 simulate run.toml --nope -> 2! No such option
 simulate nope.toml -> 3! there is no config file
+log export gone.db --perfetto x --as-trace -> 2! leave -o and --as-trace out
+log export gone.db --perfetto x -o y -> 2! leave -o and --as-trace out
+log export gone.db --parquet x --as-trace -> 2! leave -o, --as-trace and --perfetto out
+log export gone.db --parquet x -o y -> 2! leave -o, --as-trace and --perfetto out
+diff a.db b.db -> 3! a.db
+log export gone.db --perfetto no/such/x -> 2! name a file in a folder that exists
 no-such-command -> 2! No such command
 simulate -> 2! Missing argument
 log j1 -> 2! `shunter logs j1`
