@@ -11,7 +11,6 @@ import pytest
 
 from shunter.config import (
     LoadedConfig,
-    load_config,
     policy_runtime,
     record_of,
     recorded_runtime,
@@ -22,7 +21,7 @@ from shunter.errors import ConfigError
 from shunter.policies import MakingRoom
 from shunter.workloads import builtin_sensitivity
 from tests.factories import needs_highs
-from tests.unit.app.config.texts import BY_FILE, GENERATED, SIZED, SKEWED, TOPOLOGY, written
+from tests.unit.app.config.texts import BY_FILE, GENERATED, SIZED, SKEWED, TOPOLOGY, loaded
 
 Generated = Callable[..., LoadedConfig]
 
@@ -89,11 +88,6 @@ REBUILT = [
 ]
 
 
-def _loaded(folder: Path, config: str, settings: str) -> LoadedConfig:
-    overrides = [("--set", setting) for setting in settings.split("; ") if setting]
-    return load_config(written(folder, config), overrides, {})
-
-
 def _is_same(one: Any, other: Any) -> bool:
     """Say whether two policies are made of the same; placements know no equality."""
     if one == other or type(one) is not type(other):
@@ -115,12 +109,12 @@ def _whole_record(loaded: LoadedConfig) -> str:
 def test_policy_and_rules_are_rebuilt_from_the_record_alone(
     tmp_path: Path, config: str, settings: str
 ) -> None:
-    loaded = _loaded(tmp_path, config, settings)
-    record = _whole_record(loaded)
+    read = loaded(tmp_path, config, settings)
+    record = _whole_record(read)
     for file in tmp_path.iterdir():
         file.unlink()
 
-    made, again = policy_runtime(loaded, instant=True), recorded_runtime(record)
+    made, again = policy_runtime(read, instant=True), recorded_runtime(record)
 
     assert again.rules == made.rules
     assert _is_same(again.policy, made.policy)
@@ -142,7 +136,7 @@ SCHEME = Decentralised(
 @pytest.mark.parametrize("name", ["fifo", *ORDERS])
 def test_keys_become_what_every_order_goes_by(tmp_path: Path, name: str) -> None:
     settings = f"policy.name={name}; {PROPOSALS}; {ROOM}"
-    runtime = policy_runtime(_loaded(tmp_path, TOPOLOGY, settings), instant=True)
+    runtime = policy_runtime(loaded(tmp_path, TOPOLOGY, settings), instant=True)
 
     assert isinstance(runtime.policy, Extended)
     assert runtime.policy.extensions.scheme == runtime.rules.decentralised == SCHEME
@@ -163,7 +157,7 @@ def test_keys_become_what_every_order_goes_by(tmp_path: Path, name: str) -> None
 def test_keys_become_a_placement(
     tmp_path: Path, config: str, settings: str, placement: object
 ) -> None:
-    policy: Any = policy_runtime(_loaded(tmp_path, config, settings), instant=True).policy
+    policy: Any = policy_runtime(loaded(tmp_path, config, settings), instant=True).policy
     assert policy.placement == placement
 
 
@@ -199,11 +193,11 @@ def test_what_is_not_used_is_not_recorded(
     tmp_path: Path, config: str, settings: str, key: str, recorded: object
 ) -> None:
     """So that older logs, and those of runs without it, have the bytes that they had."""
-    document = json.loads(_whole_record(_loaded(tmp_path, config, settings)))
+    document = json.loads(_whole_record(loaded(tmp_path, config, settings)))
     assert reduce(lambda part, name: part.get(name), key.split("."), document) == recorded
 
 
 def test_servers_record_no_map_that_they_have_not(tmp_path: Path) -> None:
-    document = json.loads(_whole_record(_loaded(tmp_path, TOPOLOGY, "")))
+    document = json.loads(_whole_record(loaded(tmp_path, TOPOLOGY, "")))
     node = document["cluster"]["nodes"][0]
     assert not {"device", "switch_gpus", "socket_gpus"} & node.keys()

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from shunter.config import LoadedConfig, load_config
+
 SERVER = '[[cluster.nodes]]\nname = "n"\ngpus = 4\ntype = "v100"\n'
 GENERATED = f"{SERVER}[workload.generate]\n"
 SIZED = (
@@ -48,3 +50,9 @@ def written(folder: Path, config: str) -> Path:
     for name, text in {**FILES, "run.toml": config}.items():
         (folder / name).write_text(text)
     return folder / "run.toml"
+
+
+def loaded(folder: Path, config: str, settings: str = "") -> LoadedConfig:
+    """Load a config beside those files, with settings that are parted by semicolons."""
+    overrides = [("--set", setting) for setting in settings.split("; ") if setting]
+    return load_config(written(folder, config), overrides, {})
