@@ -111,7 +111,7 @@ def test_policy_and_rules_are_rebuilt_from_the_record_alone(
 ) -> None:
     read = loaded(tmp_path, config, settings)
     record = _whole_record(read)
-    for file in tmp_path.iterdir():
+    for file in sorted(tmp_path.iterdir()):
         file.unlink()
 
     made, again = policy_runtime(read, instant=True), recorded_runtime(record)
