@@ -258,6 +258,20 @@ backend.local={root="r", heartbeat="10s", heartbeat_deadline="15s"}
   -> heartbeat_deadline: expected three times
 backend={kind="slurm", slurm={root="r", partition="p", stops_by="scontrol"}}
   -> stops_by: 'scontrol' needs mode = 'per-job'
+backend={kind="slurm"} -> shunter init --slurm PARTITION
+backend={kind="slurm", slurm={root="r", partition="p", mode="array"}} -> 'pilot' or 'per-job'
+backend={kind="slurm", slurm={root="r", partition="p", poll="1s"}} -> backend.slurm.poll
+backend={kind="slurm", slurm={root="r", partition=""}} -> backend.slurm.partition
+backend={kind="slurm", slurm={root="r", partition="p", pilots_max=0}} -> backend.slurm.pilots_max
+backend={kind="slurm", slurm={root="r", partition="p", options=["-A lab"]}} -> backend.slurm.options
+backend={kind="slurm", slurm={root="r", partition="p", options=["--gres=gpu:8"]}}
+  -> --gres=gpu:8 follows from other keys or from the plan
+backend={kind="ssh"} -> shunter init --ssh HOSTS
+backend={kind="ssh", ssh={root="d", keys=[]}} -> no way to log in: expected keys
+backend={kind="ssh", ssh={root="d", keys=["k"], margin=1.0}} -> margin: expected 3s or more
+backend={kind="ssh", ssh={root="d", keys=["k"], port=70000}}
+  -> backend.ssh.port: expected 65535 or less
+backend={kind="ssh", ssh={root="d", keys=["k"], pasword="x"}} -> backend.ssh.pasword
 backend={kind="slurm", slurm={root="r", partition="p", mode="per-job"}}; policy.slicing={}
   -> policy.slicing: Slurm gives no GPU to two jobs
 server={listen="tcp:0.0.0.0:8711", token_file="t"} -> [server.tls]
