@@ -73,6 +73,16 @@ log export gone.db --parquet x --as-trace -> 2! leave -o, --as-trace and --perfe
 log export gone.db --parquet x -o y -> 2! leave -o, --as-trace and --perfetto out
 diff a.db b.db -> 3! a.db
 log export gone.db --perfetto no/such/x -> 2! name a file in a folder that exists
+trace convert jobs.csv -o jobs.csv -> 2! this command needs
+trace fit gone.db -o out --rates out -> 2! this command needs
+trace fit gone.db -o no/file -> 2! name a file in a folder that exists
+trace convert gone.csv -o no/file -> 2! name a file in a folder that exists
+trace generate -o no/file -> 2! name a file in a folder that exists
+trace import --slurm-sacct gone.txt -o no/file -> 2! name a file in a folder that exists
+log export gone.db -o no/file -> 2! name a file in a folder that exists
+admin profile run.toml --node n0 -> 2! --node names a server of a cluster: name its config with --on
+admin profile run.toml --simulated --on c.toml
+  -> 2! --simulated measures on no server: leave --on out
 no-such-command -> 2! No such command
 simulate -> 2! Missing argument
 log j1 -> 2! `shunter logs j1`
