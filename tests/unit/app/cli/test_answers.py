@@ -80,9 +80,6 @@ trace convert gone.csv -o no/file -> 2! name a file in a folder that exists
 trace generate -o no/file -> 2! name a file in a folder that exists
 trace import --slurm-sacct gone.txt -o no/file -> 2! name a file in a folder that exists
 log export gone.db -o no/file -> 2! name a file in a folder that exists
-admin profile run.toml --node n0 -> 2! --node names a server of a cluster: name its config with --on
-admin profile run.toml --simulated --on c.toml
-  -> 2! --simulated measures on no server: leave --on out
 no-such-command -> 2! No such command
 simulate -> 2! Missing argument
 log j1 -> 2! `shunter logs j1`

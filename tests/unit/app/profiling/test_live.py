@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from shunter.cli import app
 from shunter.config import LoadedConfig, make_config
 from shunter.errors import ConfigError, UsageError
 from shunter.ops import (
@@ -164,3 +166,18 @@ def test_files_of_a_dataset_are_dropped_and_stay_as_they_are(tmp_path: Path) -> 
     assert file.read_bytes() == b"a" * 5000
     with pytest.raises(UsageError, match=r"measuring\.dataset: .*none cannot be read"):
         drop_from_cache([tmp_path / "none"])
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--node", "n0"], "--node names a server of a cluster: name its config with --on"),
+        (["--simulated", "--on", "c.toml"], "--simulated measures on no server: leave --on out"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    write_job: WriteJob, words: list[str], what: str
+) -> None:
+    result = CliRunner().invoke(app, ["profile", str(write_job(JOB)), *words])
+    assert result.exit_code == 2
+    assert what in result.output
