@@ -23,6 +23,7 @@ from shunter.backends.live import (
     encode_question,
 )
 from shunter.backends.node import KINDS_NOTED, PROTOCOL, Known, WrongMessageError, messages
+from tests.unit.backends.node.orders import started_of, status_of
 
 GOLDEN = Path(__file__).parent / "golden"
 QUESTIONS = (GOLDEN / "questions.jsonl").read_bytes().splitlines(keepends=True)
@@ -36,9 +37,9 @@ ANSWERED = (
 KNOWN, NEVER = decode_news(decode_line(NEWS))
 LOOKED: Any = decode_answer(ASKED["look"], decode_line(ANSWERS[3]))
 CLOCKS = {"now_ns": 1, "up_ns": 1}
-STARTED = {"boot": "b", "started_ns": 1, "pid": 2, "placement": [], "ranks": [], "gpus": []}
-STARTED = {**STARTED, "port": None}
-ENDED = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 1}
+NEEDED = ("boot", "started_ns", "pid", "placement", "ranks", "gpus", "port")
+STARTED = {name: started_of(pid=2, port=None)[name] for name in NEEDED}
+ENDED = {name: status_of()[name] for name in ("code", "suspended", "why", "saved", "ended_ns")}
 GREETED = json.loads(GREETING)
 
 

@@ -21,19 +21,12 @@ from shunter.backends.node import BEGUN, boot_id, note_leaving, put, take_claim,
 from shunter.backends.slurm import JobAttempt, JobRecords, Patience, QueueView, attempt_job_name
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
+from tests.unit.backends.node.orders import started_of, status_of
 from tests.unit.backends.slurm.jobs.queue import queued
 
 KEY = ("j0", 1)
-STARTED = {
-    "boot": "b",
-    "started_ns": 1,
-    "pid": 1,
-    "placement": [["n1", 1]],
-    "ranks": [],
-    "port": 1,
-    "gpus": ["0"],
-}
-STATUS = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 2}
+STARTED = started_of(placement=[["n1", 1]], gpus=["0"])
+STATUS = status_of()
 SUSPENDED = {**STATUS, "code": 75, "suspended": True, "why": "suspend", "saved": True}
 SEEN = re.compile(r"(\d+)s(?: ([A-Z_,]+|none)(?: left (\d+)s)?)?")
 
