@@ -171,7 +171,7 @@ class _Scan:
         self._story = story
         self._after = after
         self._round: Round | None = None
-        self._is_after_round = False
+        self._is_after_plain = False
         self._words = [orjson.dumps(story.job_id)]
         self._needed: frozenset[str] = frozenset()
         self._followed: set[str] = set()
@@ -188,7 +188,7 @@ class _Scan:
             if about is None:
                 self._share(seq, row)
             elif about in self._needed:
-                self._is_after_round = False
+                self._is_after_plain = False
                 story.shared.append((seq, decode_event(row)))
             elif kind in _TRIALS and about != story.job_id:
                 self._try(Own(seq, decode_event(row), self._round))
@@ -200,16 +200,18 @@ class _Scan:
     def _share(self, seq: int, row: Row) -> None:
         """Take an event that is about no job.
 
-        Most rounds only count themselves: the reason of a job is then that of the round before,
-        unless something else came between.
+        Most rounds only count themselves: after another such round nothing changes by them, unless
+        something else came between.
         """
         story = self._story
+        is_plain = False
         if row[0] == _PLANNED and len(row) > _NUMBER:
             self._round = Round(seq, row[_NUMBER], row[1])
             story.rounds.append(self._round)
-            if len(row) <= _WAITS and self._is_after_round:
+            is_plain = len(row) <= _WAITS
+            if is_plain and self._is_after_plain:
                 return
-        self._is_after_round = row[0] == _PLANNED
+        self._is_after_plain = is_plain
         event = decode_event(row)
         story.shared.append((seq, event))
         if isinstance(event, Began):
@@ -220,6 +222,7 @@ class _Scan:
         event = decode_event(row)
         if event.job_id == story.job_id:  # type: ignore[union-attr]  # a row with a job's id
             story.own.append(Own(seq, event, None if is_ordered(event) else self._round))
+            self._is_after_plain = False
             if isinstance(event, facts.JobSubmitted):
                 self._needed = frozenset(each.job_id for each in event.spec.depends_on)
                 self._words += [orjson.dumps(each) for each in sorted(self._needed)]

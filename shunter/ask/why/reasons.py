@@ -215,7 +215,7 @@ def _sentence(name: str, reason: Reason, found: Explanation, evidence: Wait) -> 
 
 
 class _Evidence(dict[str, object]):
-    """The evidence of a wait by its names in the sentences; what is not named is not made."""
+    """The evidence of a wait by its names in the sentences; it is made where it is named."""
 
     def __init__(self, found: Explanation, evidence: Wait) -> None:
         super().__init__()
