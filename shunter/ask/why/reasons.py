@@ -214,8 +214,8 @@ def _sentence(name: str, reason: Reason, found: Explanation, evidence: Wait) -> 
     return template.format_map(_Evidence(found, evidence))
 
 
+class _Evidence(dict[str, object]):
     """The evidence of a wait by its names in the sentences, made where it is named."""
-    """The evidence of a wait by its names in the sentences; it is made where it is named."""
 
     def __init__(self, found: Explanation, evidence: Wait) -> None:
         super().__init__()
