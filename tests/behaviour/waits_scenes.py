@@ -292,6 +292,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "shapes": lambda text: (tuple(map(int, text.split("+"))),),
     "depends_on": lambda text: (Dependency(JobId(text)),),
     "only_lower": "yes".__eq__,
+    "launches_first": "yes".__eq__,
 }
 
 
