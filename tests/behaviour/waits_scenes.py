@@ -373,6 +373,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "depends_on": lambda text: (Dependency(JobId(text)),),
     "only_lower": "yes".__eq__,
     "checkpoints_stay": "yes".__eq__,
+    "launches_first": "yes".__eq__,
 }
 
 

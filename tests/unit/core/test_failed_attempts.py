@@ -1,18 +1,34 @@
 """`retries`: what fails by itself is tried again so often, and what counts as a failure."""
 
+from dataclasses import replace
+
+import pytest
+
 from shunter.core import AttemptExited, CancelJob, JobPhase, Scheduler, SubmitJob
+from shunter.core.fold import replay
+from shunter.errors import IllegalEventError
 from shunter.events import (
     BACKING_OFF,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
     GpusReleased,
     JobFailed,
     JobHeld,
     JobRetried,
     Outcome,
 )
-from tests.factories import World, job_id, job_spec, policy, servers
+from tests.factories import (
+    World,
+    attempt_started,
+    granted,
+    job_id,
+    job_spec,
+    job_submitted,
+    policy,
+    servers,
+)
 
 J0, J1 = job_id(0), job_id(1)
 S = 1_000_000
@@ -66,6 +82,35 @@ def test_waits_double_and_the_last_failure_fails_the_job() -> None:
     assert waits == [S, 2 * S]
     assert JobFailed(now_us, J0, "exit", 7) in exited(core, now_us, 7)
     assert core.past.outcome(J0) is Outcome.failed
+
+
+def test_time_after_an_end_that_was_seen_late_counts_for_no_retry() -> None:
+    """The scheduler was away from 2 s to 100 s: it is no service, and nothing of the time limit."""
+    core, _ = World(servers=servers(4), is_live=True).scheduler(policy(), instant=False)
+    core.step(0, [SubmitJob(0, J0, job_spec(2, retries=1, time_limit_us=50 * S))])
+    core.step(0, [AttemptStarted(0, J0, 1)])
+    seen = AttemptExited(100 * S, J0, 1, 1, released=True, ended_us=2 * S)
+    assert core.step(100 * S, [seen])[0][0] == AttemptEnded(
+        100 * S, J0, 1, 1, 2 * S, unused_us=98 * S
+    )
+    job = core.state.jobs[J0]
+    assert (job.service_gpu_us, job.held_us) == (2 * 2 * S, 2 * S)
+    now_us = comes_back(core, 100 * S)
+    assert core.deadline_us(now_us) == now_us + 48 * S
+    last = replace(seen, at_us=now_us + 40 * S, attempt=2, ended_us=now_us + S)
+    assert core.step(last.at_us, [last])[0] == [
+        AttemptEnded(last.at_us, J0, 2, 1, last.ended_us),
+        GpusReleased(last.at_us, J0, 2),
+        JobFailed(last.at_us, J0, "exit", 1, last.ended_us),
+    ]
+
+
+@pytest.mark.parametrize("unused_us", [-1, 101])
+def test_no_more_is_unused_than_was_held(unused_us: int) -> None:
+    events: tuple[Event, ...] = (*servers(4), job_submitted(), granted(n0=1), attempt_started())
+    ended = AttemptEnded(100, J0, 1, 1, 5, unused_us=unused_us)
+    with pytest.raises(IllegalEventError, match=f"used nothing for {unused_us} us"):
+        replay((*events, ended))
 
 
 def test_code_that_nobody_saw_counts_as_a_failure() -> None:
