@@ -1,8 +1,10 @@
+"""Sections of a live cluster: where it listens, and how jobs of Slurm are stopped."""
+
 from pathlib import Path
 from typing import Any
 
 from shunter.addresses import TcpAddress, UnixAddress
-from shunter.config import load_config, make_config
+from shunter.config import SlurmSection, load_config, make_config
 
 LIVE: dict[str, Any] = {
     "cluster": {"nodes": [{"name": "n1", "gpus": 2, "type": "v100"}]},
@@ -46,3 +48,15 @@ def test_files_of_the_section_lie_beside_the_config_file(tmp_path: Path) -> None
     assert server.tls is not None
     files = (server.token_file, server.tls.certificate, server.tls.key)
     assert files == tuple(str(tmp_path / name) for name in ("tokens", "c.pem", "k.pem"))
+
+
+ASKED = {"root": "/shared", "partition": "gpu"}
+
+
+def test_jobs_are_not_suspended_in_slurm_unless_it_is_said() -> None:
+    assert SlurmSection.model_validate({**ASKED, "mode": "per-job"}).stops_by == "signals"
+
+
+def test_attempts_that_are_jobs_of_slurm_may_be_suspended_there() -> None:
+    told = {**ASKED, "mode": "per-job", "stops_by": "scontrol"}
+    assert SlurmSection.model_validate(told).stops_by == "scontrol"
