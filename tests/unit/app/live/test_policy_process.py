@@ -24,18 +24,7 @@ from shunter.core import (
 )
 from shunter.daemon import REPLY_BYTES_MOST, START, START_S, PolicyProxy, Replies
 from shunter.errors import PlanError
-from shunter.events import (
-    Batch,
-    Because,
-    ChangeKey,
-    GpuType,
-    JobId,
-    SchedulerStarted,
-    Size,
-    SizesSet,
-    TrialKind,
-    TrialReason,
-)
+from shunter.events import Batch, Because, ChangeKey, GpuType, JobId, TrialKind, TrialReason, facts
 from shunter.policy_process import HEADER, plan_of, receive, targets_bytes, targets_of, wire_plan
 from tests.factories import allocation, policy
 
@@ -43,7 +32,7 @@ from tests.factories import allocation, policy
 def test_what_a_start_may_take_more_is_told_apart_from_the_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started = SchedulerStarted(0, 1, "0", "fifo", "1", 0, "{}")
+    started = facts.SchedulerStarted(0, 1, "0", "fifo", "1", 0, "{}")
     asked = PolicyProxy(policy("fifo"), started, b"", 90_000_000)
     try:
         monkeypatch.setattr(asked, "_hook", "plan")
@@ -92,7 +81,7 @@ def test_plan_from_the_process_of_a_policy_is_to_be_approved_whatever_it_says() 
 
 
 def test_answer_from_the_process_of_a_policy_comes_as_it_was() -> None:
-    solved = SizesSet(7, (Size(JobId("j1"), 3000, 5),), 1.5, 2.0)
+    solved = facts.SizesSet(7, (facts.Size(JobId("j1"), 3000, 5),), 1.5, 2.0)
     assert targets_of(targets_bytes(solved)) == solved
     assert targets_of(targets_bytes(None)) is None
 
