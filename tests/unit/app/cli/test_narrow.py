@@ -96,7 +96,7 @@ def test_averages_say_how_many_jobs_they_leave_out(
     (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "a.toml").write_text(CONFIG, encoding="utf-8")
     words = [command, str(tmp_path / "a.toml")]
-    words += ["--policies", "fifo,las"] if command == "compare" else []
+    words += ["--policies", "fifo,las", "-j", "1"] if command == "compare" else []
     ran = CliRunner().invoke(app, words)
     assert ran.exit_code == 0, ran.output
     said = [line for line in ran.stdout.splitlines() if "times are of finished jobs" in line]
