@@ -1,7 +1,7 @@
 """What is in effect: values with their origins, lines of keys, and tables that are left out."""
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,6 @@ import pytest
 from shunter.config import (
     NO_WORKLOAD,
     Config,
-    LoadedConfig,
     Section,
     effective,
     json_schema,
@@ -18,8 +17,7 @@ from shunter.config import (
     make_config,
     settings,
 )
-
-Generated = Callable[..., LoadedConfig]
+from tests.unit.app.conftest import Generated
 
 
 def test_every_setting_says_where_it_came_from(config_file: Path) -> None:

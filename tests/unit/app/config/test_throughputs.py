@@ -1,7 +1,6 @@
 """`workload.throughputs`: the table, its errors, and what the log records of it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from shunter.core.speeds import JobKind
 from shunter.errors import ConfigError
 from shunter.events import GpuType
 from shunter.workloads import compact_throughputs
+from tests.unit.app.conftest import WriteConfig
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 100.0, "('LM', 1)": [70.1, 70.1]}, "('A3C', 1)": {"null": 7.0}},
@@ -32,8 +32,6 @@ throughputs = "rates.json"
 """
 LM, A3C = JobKind("LM", 1), JobKind("A3C", 1)
 V100, K80 = GpuType("v100"), GpuType("k80")
-
-WriteConfig = Callable[[str], Path]
 
 
 @pytest.fixture(autouse=True)

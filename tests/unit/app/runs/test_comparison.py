@@ -1,14 +1,10 @@
 """Several policies on the same jobs, and what is said of them."""
 
-from collections.abc import Callable
-
 import pytest
 
-from shunter.config import LoadedConfig
 from shunter.errors import ConfigError
 from shunter.run import POLICIES, SCHEMA, Comparison, compare, sentences
-
-Generated = Callable[..., LoadedConfig]
+from tests.unit.app.conftest import Generated
 
 
 def _without_elapsed(document: Comparison) -> Comparison:
