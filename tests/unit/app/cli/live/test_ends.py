@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.cli import app, end_of, ended_by, forecast_trust, local_time, read_script
-from shunter.cli.jobs import _attempt, _failed_launch, _print_queue, _sample, _service
+from shunter.cli.jobs import _attempt, _failed_launch, _sample, _service
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,6 @@ def test_service_is_told_in_gpu_hours_where_it_is_known(
     told: dict[str, object], words: str
 ) -> None:
     assert _service(told) == words
-
-
-def test_empty_queue_names_where_ended_jobs_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_queue(
-        {"jobs": [], "now": "2026-11-22T10:00:00+00:00", "total": 0, "states": {}}, explain=False
-    )
-    assert "`shunter history`" in capsys.readouterr().err
 
 
 def submitted(script: Path, *options: str) -> Result:
