@@ -9,13 +9,18 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
+from shunter.config import make_config
+from shunter.run import simulate
 
 run = CliRunner().invoke
 
 
 @pytest.fixture(scope="module")
 def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    folder = tmp_path_factory.mktemp("demo") / "made"
+    """In a folder that has logs of before, whose places those of the demo take."""
+    folder = tmp_path_factory.mktemp("demo")
+    few = {"cluster": {"nodes": [{"name": "n", "gpus": 1}]}, "workload": {"generate": {"jobs": 2}}}
+    simulate(make_config({**few, "log": {"url": str(folder / "las.db")}}))
     done = run(app, ["demo", "--folder", str(folder)])
     assert done.exit_code == 0, done.output
     return folder, done.stdout
@@ -47,10 +52,9 @@ def test_commands_that_demo_names_do_what_they_say(demonstrated: tuple[Path, str
     assert 900 < int(compared.replace(",", "")) < 1800
 
 
-def test_demo_can_be_shown_again(demonstrated: tuple[Path, str]) -> None:
-    """Its logs take the places of those before, and are the same ones."""
+def test_logs_of_a_demo_take_the_places_of_those_before(
+    demonstrated: tuple[Path, str],
+) -> None:
     folder, _ = demonstrated
-    before = json.loads(run(app, ["log", "stats", str(folder / "las.db"), "--json"]).stdout)
-    assert run(app, ["demo", "--folder", str(folder), "--json"]).exit_code == 0
-    after = json.loads(run(app, ["log", "stats", str(folder / "las.db"), "--json"]).stdout)
-    assert after["digest"] == before["digest"]
+    told = json.loads(run(app, ["log", "stats", str(folder / "las.db"), "--json"]).stdout)
+    assert told["kinds"]["JobSubmitted"] > 1000

@@ -441,6 +441,7 @@ def test_others_turns_are_no_work_and_a_change_of_hands_has_a_cost(
     config = generated(
         policy__name="gandiva",
         policy__slicing=slicing,
+        workload__generate__jobs=40,
         workload__generate__load=6,
         simulation__costs=costs,
         log__url=str(log),
