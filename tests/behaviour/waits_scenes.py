@@ -10,6 +10,9 @@ A scene is a text of clauses, parted by semicolons or line ends:
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
+    n0 dies at 8; n0 returns at 12      a server of the simulation, with what runs on it
+    live, checkpoints_stay=yes          as a live scheduler decides, of which what follows is seen:
+    n0 is silent at 8; n0 answers at 9; n0 is lost at 20
 
 Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at
 an instant and says what has to be answered, by the names in `NAMES`. `why`, `queue` and the
@@ -18,25 +21,27 @@ metrics must give the same reason.
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shunter.api import queue_document
 from shunter.ask import state_document, told_apart, wait_of, wait_to_count
 from shunter.ask.why import Explanation, details, document, needs, rank_lines, suffices
-from shunter.backends.simulated import Costs
+from shunter.backends.simulated import Costs, NodeChange, RecordedFailures
 from shunter.cli import clause
 from shunter.core import (
     CancelJob,
     Command,
+    DiscardCheckpoint,
     DrainNode,
     Guards,
     HoldJob,
     JobPhase,
     QuarantineGpu,
+    ReleaseGpu,
     ReleaseJob,
     ResizeJob,
     RestoreNode,
@@ -46,12 +51,25 @@ from shunter.core import (
 from shunter.core.fold import replay
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
-from shunter.events import Dependency, JobId, Level, NodeName, SuspendMode
+from shunter.events import (
+    AttemptLost,
+    CheckpointDiscarded,
+    Dependency,
+    Event,
+    JobId,
+    Level,
+    NodeLost,
+    NodeName,
+    NodeReachable,
+    NodeUnreachable,
+    SuspendMode,
+)
 from tests.factories import World, policy, quota, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 Scene = str | Callable[[], Recorded]
+T = TypeVar("T", bound=Event)
 
 
 @dataclass(frozen=True)
@@ -78,6 +96,7 @@ class Answer:
     found: Explanation
     said: dict[str, Any]
     state: State
+    events: Sequence[Event]
 
     @property
     def reason(self) -> str | None:
@@ -127,6 +146,29 @@ def _is_older_than_job(got: Answer) -> bool:
     return told
 
 
+def _runs(got: Answer) -> list[str]:
+    """Return where it ran, from when until when, and what ended that."""
+    runs = [part for part in got.said["timeline"] if part["what"] == "run"]
+    told = "{where} {from_us}-{to_us} {ended_by}"
+    return [told.format_map({**run, "to_us": run["to_us"] or ""}).strip() for run in runs]
+
+
+def _servers(got: Answer) -> dict[str, str]:
+    """Return of each server whether it is there, and what is out of use."""
+    return {
+        str(server.name): str(server.health)
+        + (", drained" if server.drained else "")
+        + (f", without {server.quarantined:#b}" if server.quarantined else "")
+        for server in got.state.cluster.servers.values()
+    }
+
+
+def _of_job(got: Answer, kind: type[T]) -> list[T]:
+    """Return the events of a kind that are of the job that was asked for."""
+    job_id = got.found.story.job_id
+    return [e for e in got.events if isinstance(e, kind) and getattr(e, "job_id", None) == job_id]
+
+
 NAMES: dict[str, Callable[[Answer], Any]] = {
     "phase": lambda got: str(got.found.phase),
     "headline": lambda got: got.said["headline"],
@@ -169,6 +211,12 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "totals": lambda got: got.said["totals"],
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
+    "runs": _runs,
+    "lost_us": lambda got: [lost.lost_us for lost in _of_job(got, AttemptLost)],
+    "discarded": lambda got: [
+        (each.attempt, *each.nodes, each.cause) for each in _of_job(got, CheckpointDiscarded)
+    ],
+    "servers": _servers,
 }
 """What a row may say, by its name."""
 
@@ -190,7 +238,7 @@ def answer(scene: Scene, job: JobId, at_us: int | None) -> Answer:
     recorded = played(scene)
     found = asyncio.run(asked(recorded, job, at_us))
     upto = [event for event in recorded.events if at_us is None or event.at_us <= at_us]
-    return Answer(found, document(found), replay(upto))
+    return Answer(found, document(found), replay(upto), upto)
 
 
 def check(case: Row) -> None:
@@ -247,7 +295,15 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "drains": lambda at, what, by, _: DrainNode(at, NodeName(what), by),
     "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
+    "takes back GPU": lambda at, what, by, to: ReleaseGpu(at, NodeName(to), int(what), by),
+    "gives up the checkpoint of": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
 }
+_SEEN: dict[str, Callable[[int, NodeName], Any]] = {
+    "is silent": NodeUnreachable,
+    "answers": NodeReachable,
+    "is lost": NodeLost,
+}
+_CHANGE = re.compile(rf"(n\d+) (dies|returns|{'|'.join(_SEEN)}) at (\d+)")
 _ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+)")
 _JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+s?))?(?: at (\d+s?))?(?:, (.+))?")
 
@@ -257,7 +313,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.under: str | RankedPolicy = "fifo"
-        self.orders: list[Command] = []
+        self.orders: list[Any] = []  # commands, and what is seen of servers
         self._made: dict[str, Any] = {"jobs": (), "queues": ()}
 
     def take(self, clause: str) -> None:
@@ -266,11 +322,15 @@ class _Reading:
         if order := _ORDER.fullmatch(clause):
             by, what_to_do, what, to, at = order.groups()
             self.orders.append(_ORDERS[what_to_do](int(at), what, by, to or ""))
+        elif change := _CHANGE.fullmatch(clause):
+            self._change(NodeName(change[1]), change[2], int(change[3]))
         elif job := _JOB.fullmatch(clause):
             self._made["jobs"] += (_job(*job.groups()),)
         elif kind == "under":
             name, _, params = rest.partition(", ")
             self.under = policy(name, **_fields(params)) if params else name
+        elif kind in ("live", "live,"):
+            self._made |= {"is_live": True, **_fields(rest)}
         elif kind == "until":
             self._made["until_us"] = _us(rest)
         elif kind == "rounds":
@@ -287,6 +347,16 @@ class _Reading:
         else:
             raise ValueError(f"no clause of a scene: {clause!r}")
 
+    def _change(self, node: NodeName, what: str, at_us: int) -> None:
+        """Read what becomes of a server: in a simulation, or as a live scheduler sees it."""
+        if what in _SEEN:
+            self.orders.append(_SEEN[what](at_us, node))
+            return
+        known = self._made.get("failures", RecordedFailures()).known
+        change = NodeChange(at_us, node, is_loss=what == "dies", cause="server")
+        changes = sorted((*known, change), key=lambda each: each.at_us)
+        self._made["failures"] = RecordedFailures(tuple(changes))
+
     def world(self) -> dict[str, Any]:
         """Return the fields of a `World`; with the speeds that jobs of several sizes need."""
         if any(job.spec.gpus_max for job in self._made["jobs"]):
@@ -302,6 +372,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "shapes": lambda text: (tuple(map(int, text.split("+"))),),
     "depends_on": lambda text: (Dependency(JobId(text)),),
     "only_lower": "yes".__eq__,
+    "checkpoints_stay": "yes".__eq__,
 }
 
 

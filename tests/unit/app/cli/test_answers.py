@@ -9,6 +9,8 @@ import csv
 import json
 import re
 import shlex
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +237,35 @@ def test_an_existing_log_is_replaced_only_by_the_option_that_is_named(
     assert document(f"{command} --overwrite")["log"]["digest"] == first["log"]["digest"]
     for words in ("replay run.db", "log stats run.db"):
         assert run(words).stdout.startswith("log  "), words
+
+
+QUESTION = "select kind, count(*) as n, max(term) from events, head group by kind order by 1 desc"
+
+
+def test_log_is_compressed_unless_plain_sql_shall_read_it() -> None:
+    run("simulate run.toml --log packed.db")
+    run("simulate run.toml --log plain.db --plain-log")
+    with closing(sqlite3.connect("plain.db")) as connection:
+        expected = [list(row) for row in connection.execute(QUESTION)]
+    for log in ("packed.db", "plain.db"):
+        assert document(f"log sql {log} '{QUESTION}'")["rows"] == expected
+    with (
+        closing(sqlite3.connect("packed.db")) as connection,
+        pytest.raises(sqlite3.OperationalError, match="shunter log sql"),
+    ):
+        connection.execute(QUESTION).fetchall()
+
+    told = run(f"log sql packed.db '{QUESTION}'").stdout.split("\n")
+    assert told[0].split() == ["kind", "n", "max(term)"]
+    assert told[2].split() == [str(value) for value in expected[0]]
+
+
+def test_question_in_sql_that_is_none_is_refused_with_what_may_be_asked() -> None:
+    run("simulate run.toml --log run.db")
+    refused = run("log sql run.db 'drop table frames'")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "(seq, at_us, kind, job_id, payload)" in refused.stderr
+    assert run("log verify run.db").exit_code == 0
 
 
 def test_each_wrong_key_has_a_line_of_its_own(write_config: WriteConfig) -> None:

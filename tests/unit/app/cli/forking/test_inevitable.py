@@ -131,8 +131,8 @@ def test_none_found_is_told_with_what_was_tried(small: str) -> None:
     tried = "does not: even first it finds none, and it waits longer than 10m 00s"
     assert told[:5] == [
         (
-            "  to avoid     its wait of 1h 59m, T+00:01:00 to T+02:00:00; up to 10m 00s was said "
-            "to be normal"
+            "  to avoid     its wait of 1h 59m, T+00:01:00 to T+02:00:00; up to 10m 00s was said to"
+            " be normal"
         ),
         "  none found   none of the 3 decisions that were tried avoids it",
         f"  tried        round 1 at T+00:01:00 (e7) {tried}",
