@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from shunter.ask import Fact, changed_keys
 from shunter.ask.diff import _without
 from shunter.cli import app
-from shunter.config import load_config
 from shunter.events import AllocationChanged
 from shunter.run import simulate
 from tests.factories import BECAUSE, allocation, job_id
 from tests.unit.app.recounted import COSTS, MADE, Tree, recounted
+from tests.unit.app.traces import config_of
 
 PAIRS: dict[str, tuple[str | Tree, str | Tree]] = {
     "another policy": ("at once", {"policy": {"name": "srtf"}}),
@@ -284,31 +284,19 @@ FIFO = "fifo, because it was ordered by submission alone"
 
 
 def test_diff_of_runs_with_other_sizes_tells_them(tmp_path: Path) -> None:
-    logs = []
-    for sizing in ("proportional", "tune"):
-        config = tmp_path / f"{sizing}.toml"
-        config.write_text(
-            f"""
-            [[cluster.nodes]]
-            name = "n1"
-            gpus = 2
-            cpus = 12
-            memory_gb = 100
-            [workload]
-            trace = "jobs.csv"
-            sensitivity = "builtin:synergy"
-            [policy]
-            name = "fifo"
-            sizing = "{sizing}"
-            [log]
-            url = "{tmp_path}/{sizing}.db"
-            """
+    node = {"name": "n1", "gpus": 2, "cpus": 12, "memory_gb": 100}
+    logs = [f"{tmp_path}/{sizing}.db" for sizing in ("proportional", "tune")]
+    for sizing, url in zip(("proportional", "tune"), logs, strict=True):
+        loaded = config_of(
+            tmp_path,
+            "job_id,submit_s,duration_s,gpus,model",
+            "a,0,60,1,shufflenet",
+            cluster={"nodes": [node]},
+            workload={"sensitivity": "builtin:synergy"},
+            policy={"name": "fifo", "sizing": sizing},
+            log={"url": url},
         )
-        (tmp_path / "jobs.csv").write_text(
-            "job_id,submit_s,duration_s,gpus,model\na,0,60,1,shufflenet\n"
-        )
-        simulate(load_config(config, [], {}))
-        logs.append(f"{tmp_path}/{sizing}.db")
+        simulate(loaded)
     said = " ".join(CliRunner().invoke(app, ["diff", *logs]).output.split())
     assert f"place a -> n1[0]: {FIFO}, with 6 CPUs and 50000 MB" in said
     assert f"place a -> n1[0]: {FIFO}, with 12 CPUs" in said

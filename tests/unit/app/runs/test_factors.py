@@ -8,7 +8,7 @@ from shunter.config import LoadedConfig, load_config
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
 from shunter.run import load_jobs, set_up, simulate
-from tests.unit.app.runs.traces import config_of, ends_s, verified
+from tests.unit.app.traces import config_of, ends_s, verified
 
 
 def config(folder: Path, factors: str | None, *rows: str) -> LoadedConfig:

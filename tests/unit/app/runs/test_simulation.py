@@ -15,7 +15,7 @@ from shunter.events import Event, SchedulerStarted, SchedulerStopped
 from shunter.events.log import Snapshot, read_log
 from shunter.run import RunResult, load_jobs, rebuild, set_up, simulate, simulation
 from tests.unit.app.conftest import Generated
-from tests.unit.app.runs.traces import config_of
+from tests.unit.app.traces import config_of
 
 TIMES = ["mean", "p50", "p90", "p95", "p99", "max"]
 OUTCOMES = ["submitted", "finished", "failed", "cancelled", "rejected", "unfinished"]

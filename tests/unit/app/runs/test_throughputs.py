@@ -10,7 +10,7 @@ from shunter.config import LoadedConfig, recorded_throughputs
 from shunter.errors import ConfigError, TraceError
 from shunter.events import SchedulerStarted
 from shunter.run import fit_to_table, load_jobs, set_up, simulate
-from tests.unit.app.runs.traces import Load, fitted, loader, verified
+from tests.unit.app.traces import Load, fitted, loader, verified
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 8.0}, "('LM', 2)": {"null": 12.0}, "('A3C', 1)": {"null": 5.0},
