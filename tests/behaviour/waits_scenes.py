@@ -186,6 +186,7 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "says_last": lambda got: details(got.found)[-1],
     "promises": lambda got: any("promise" in line for line in details(got.found)),
     "queue": lambda got: clause(got.row["reason"]),
+    "state": lambda got: got.row["state"],
     "queue_blockers": lambda got: got.row["reason"]["blockers"],
     "held": lambda got: (got.row["cpus_held"], got.row["memory_mb_held"]),
     "counted": _counted,  # the reason that metrics count of it
