@@ -286,7 +286,7 @@ def test_folder_may_have_so_much_and_no_more(
     most: int,
     cause: str,
 ) -> None:
-    """Goal: none is left out in silence. Method: bounds a thousandth as large, by bytes in UTF-8."""
+    """Goal: none is left out in silence. Method: small bounds, in bytes of UTF-8."""
     assert (ENTRIES_MAX, PATH_BYTES_MAX, DEPTH_MAX) == (100_000, 16 << 20, 200)
     for name, bound in (("ENTRIES_MAX", 20), ("PATH_BYTES_MAX", 4_000), ("DEPTH_MAX", 10)):
         monkeypatch.setattr(file_trees, name, bound)
