@@ -25,7 +25,7 @@ import struct
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
@@ -112,11 +112,7 @@ def _below(folder: int, path: str, bound: ListBound, depth: int = 0) -> Iterator
 def _names_in(folder: int, bound: ListBound) -> list[bytes]:
     """Return the names in a folder, in order, unless they are too many to read."""
     most = bound.entries_left + 1
-    with ExitStack() as opened:  # which closes it where some are not read
-        names = sorted(
-            os.fsencode(each.name)
-            for each in islice(opened.enter_context(os.scandir(folder)), most)
-        )
+    names = sorted(os.fsencode(each.name) for each in islice(os.scandir(folder), most))
     if len(names) > bound.entries_left:
         raise bound.too_many()
     return names

@@ -268,6 +268,8 @@ def chain(folder: Path, number: int) -> None:
     (folder / "/".join("d" * (number + 1))).mkdir()
 
 
+@pytest.mark.filterwarnings("ignore:unclosed scandir")  # one that had too many to be read
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("adds", "most", "cause"),
     [

@@ -3,7 +3,7 @@
 A life is a text of steps, each with what is then so behind an arrow:
 
     begins; starts -> running            what the script on the node does
-    20s PENDING,RUNNING -> starting      20 s later squeue tells of these Slurm jobs; `none`: of none
+    20s PENDING,RUNNING -> starting      20 s later squeue tells of these jobs; `none`: of none
     0s FAILED left 170s -> ended as …    of one that has so much of its time limit left
     16s -> not missed                    time passes, and squeue is silent
 """
