@@ -1,6 +1,6 @@
 """What squeue, sacct and scontrol have told, as 22.05 did and as later versions do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pytest
@@ -8,7 +8,11 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from hypothesis import given, strategies as st
 
 from shunter.backends.slurm import (
+    Partition,
     QueuedJob,
+    Reservation,
+    SlurmJob,
+    SlurmNode,
     expanded,
     gpu_indices,
     gpus_in_gres,
@@ -36,43 +40,88 @@ def answer(version: str) -> str:
     return WORD.join([*kept, rest])
 
 
-def jobs(version: str = "22.05") -> dict[int, QueuedJob]:
+def queue(version: str) -> dict[object, QueuedJob]:
     return {job.id: job for job in queued_jobs(answer(version), WORD)}
 
 
-def test_job_is_told_with_its_nodes_and_instants() -> None:
-    job = jobs()[4]
-    assert (job.name, job.state, job.user) == ("gang", "COMPLETED", "root")
-    assert job.nodes == ("n1", "n2")
-    assert (job.submit_s, job.start_s, job.end_s) == (1795522662, 1795522665, 1795522667)
-    assert job.time_limit_s == 300
-    assert job.has_ended
+def nodes(version: str) -> dict[object, SlurmNode]:
+    return {node.name: node for node in read_nodes(recorded(version, "nodes.txt"))}
 
 
-def test_tasks_of_an_array_are_jobs_of_their_own_and_its_rest_is_one() -> None:
-    assert {32, 35, 36} <= jobs().keys()
+def partitions(version: str) -> dict[object, Partition]:
+    return {each.name: each for each in read_partitions(recorded(version, "partitions.txt"))}
 
 
-def test_job_that_waits_has_no_nodes_and_a_reason() -> None:
-    job = jobs()[33]
-    assert (job.state, job.nodes) == ("PENDING", ())
-    assert job.reason == "ReqNodeNotAvail, May be reserved for other job"
-    assert job.time_limit_s == 86_400
-    assert not job.has_ended
+def reservations(version: str) -> dict[object, Reservation]:
+    return {each.name: each for each in read_reservations(recorded(version, "reservations.txt"))}
 
 
-def test_name_with_line_breaks_makes_no_other_job() -> None:
-    found = jobs()
-    assert found[34].name == "innocent\n77=JobID~shunter:lab:j1.a1=Name|"
-    assert 77 not in found
+def past(version: str) -> dict[object, SlurmJob]:
+    """Return the last row of each job."""
+    return {job.id: job for job in past_jobs(recorded(version, "accounting.txt"), WORD)}
 
 
-def test_requeued_job_says_how_often() -> None:
-    assert (jobs()[8].restarts, jobs()[1].restarts) == (1, 0)
+LINE_BREAKS = "innocent\n77=JobID~shunter:lab:j1.a1=Name|"
+UNAVAILABLE = "ReqNodeNotAvail, May be reserved for other job"
+GANG: dict[str, object] = {
+    "name": "gang",
+    "state": "COMPLETED",
+    "user": "root",
+    "nodes": ("n1", "n2"),
+}
+GANG |= {"submit_s": 1795522662, "start_s": 1795522665, "end_s": 1795522667}
+N1 = {"name": "n1", "state": "MIXED", "version": "22.05.8", "cpus": 16, "cpus_used": 2}
+N1 |= {"memory_mb": 64000, "memory_used_mb": 200, "gpus": {"v100": 4}, "is_in_service": True}
+GPU01 = {"cpus": 190, "memory_mb": 2_050_000, "sockets": 2}
+GPU02 = {"gpus": {"1g.10gb": 7, "a100": 1}, "version": "", "features": (), "is_in_service": False}
+
+
+@pytest.mark.parametrize(
+    ("read", "version", "which", "told"),
+    [
+        (queue, "22.05", 4, {**GANG, "time_limit_s": 300, "has_ended": True}),
+        (queue, "22.05", 33, {"state": "PENDING", "nodes": (), "reason": UNAVAILABLE}),
+        (queue, "22.05", 33, {"time_limit_s": 86_400, "has_ended": False}),
+        (queue, "22.05", 34, {"name": LINE_BREAKS}),
+        (queue, "22.05", 8, {"restarts": 1}),
+        (queue, "22.05", 1, {"restarts": 0}),
+        (past, "22.05", 8, {"state": "COMPLETED"}),
+        (past, "22.05", 9, {"state": "CANCELLED"}),  # who cancelled it is no part of that
+        (past, "22.05", 14, {"name": "new\nline|x"}),
+        (nodes, "22.05", "n1", {**N1, "features": ("v100", "nvlink")}),
+        (nodes, "22.05", "n1", {"gpus_used_indices": {"v100": (0, 1)}}),
+        (nodes, "22.05", "n4", {"state": "MIXED", "flags": {"DRAIN"}, "is_in_service": False}),
+        (nodes, "22.05", "n4", {"reason": "a fan is broken State=IDLE"}),
+        (nodes, "24.11", "gpu01", {**GPU01, "gpus_used_indices": {"h100": (0, 1, 5)}}),
+        (nodes, "24.11", "gpu02", GPU02),
+        (nodes, "24.11", "gpu03", {"gpus": {"gpu": 2}, "gpus_used_indices": {"gpu": (1,)}}),
+        (nodes, "24.11", "gpu03", {"state": "DOWN", "is_in_service": False}),
+        (partitions, "22.05", "main", {"state": "UP", "nodes": ("n1", "n2", "n3", "n4")}),
+        (partitions, "22.05", "main", {"time_limit_s": None}),
+        (reservations, "22.05", "maint", {"nodes": ("n1", "n2"), "is_maintenance": True}),
+        (reservations, "22.05", "maint", {"start_s": 1795526563, "end_s": 1795533763}),
+    ],
+)
+def test_recorded_answer_is_read(
+    read: Callable[[str], Mapping[object, object]], version: str, which: object, told: object
+) -> None:
+    found = read(version)[which]
+    assert isinstance(told, dict)
+    assert {name: getattr(found, name) for name in told} == told
+
+
+def test_tasks_of_an_array_are_jobs_of_their_own_and_a_name_makes_no_other_job() -> None:
+    assert {32, 35, 36} <= queue("22.05").keys()
+    assert 77 not in queue("22.05")
+
+
+def test_requeued_job_stands_in_accounting_once_for_each_submission() -> None:
+    rows = [job for job in past_jobs(recorded("22.05", "accounting.txt"), WORD) if job.id == 8]
+    assert [job.state for job in rows] == ["REQUEUED", "COMPLETED"]
 
 
 def test_later_version_is_read_with_local_instants_and_states_that_are_new() -> None:
-    running, other = jobs("24.11").values()
+    running, other = queue("24.11").values()
     assert running.nodes == ("gpu01", "gpu03")
     assert running.start_s is not None
     assert running.submit_s is not None
@@ -98,66 +147,11 @@ def test_word_that_would_be_read_as_a_width_is_not_used() -> None:
         queue_format("1~")
 
 
-def test_requeued_job_stands_there_once_for_each_submission() -> None:
-    rows = [job for job in past_jobs(recorded("22.05", "accounting.txt"), WORD) if job.id == 8]
-    assert [job.state for job in rows] == ["REQUEUED", "COMPLETED"]
-
-
-def test_who_cancelled_a_job_is_no_part_of_its_state() -> None:
-    found = {job.id: job for job in past_jobs(recorded("22.05", "accounting.txt"), WORD)}
-    assert found[9].state == "CANCELLED"
-    assert found[14].name == "new\nline|x"
-
-
 def test_answer_that_was_cut_off_is_unknown() -> None:
     whole = recorded("22.05", "accounting.txt")
     for length in (10, len(whole) // 2, len(whole) - 2):
         with pytest.raises(SlurmUnknownError):
             past_jobs(whole[:length], WORD)
-
-
-def test_node_of_22_05_is_read() -> None:
-    n1, *_, n4 = read_nodes(recorded("22.05", "nodes.txt"))
-    assert (n1.name, n1.state, n1.version) == ("n1", "MIXED", "22.05.8")
-    assert (n1.cpus, n1.cpus_used, n1.memory_mb, n1.memory_used_mb) == (16, 2, 64000, 200)
-    assert n1.gpus == {"v100": 4}
-    assert n1.gpus_used_indices == {"v100": (0, 1)}
-    assert n1.features == ("v100", "nvlink")
-    assert n1.is_in_service
-    assert n4.state == "MIXED"
-    assert set(n4.flags) == {"DRAIN"}
-    assert not n4.is_in_service
-
-
-def test_reason_of_a_node_cannot_say_what_its_state_is() -> None:
-    n4 = read_nodes(recorded("22.05", "nodes.txt"))[-1]
-    assert n4.reason == "a fan is broken State=IDLE"
-    assert "DRAIN" in n4.flags
-
-
-def test_node_of_a_later_version_is_read_with_keys_that_are_new() -> None:
-    gpu01, gpu02, gpu03 = read_nodes(recorded("24.11", "nodes.txt"))
-    assert (gpu01.cpus, gpu01.memory_mb, gpu01.sockets) == (190, 2_050_000, 2)
-    assert gpu01.gpus_used_indices == {"h100": (0, 1, 5)}
-    assert gpu02.gpus == {"1g.10gb": 7, "a100": 1}
-    assert (gpu02.version, gpu02.features) == ("", ())
-    assert not gpu02.is_in_service
-    assert gpu03.gpus == {"gpu": 2}
-    assert gpu03.gpus_used_indices == {"gpu": (1,)}
-    assert (gpu03.state, gpu03.is_in_service) == ("DOWN", False)
-
-
-def test_partition_is_read() -> None:
-    main, _ = read_partitions(recorded("22.05", "partitions.txt"))
-    assert (main.name, main.state) == ("main", "UP")
-    assert main.nodes == ("n1", "n2", "n3", "n4")
-    assert main.time_limit_s is None
-
-
-def test_reservation_for_maintenance_is_read() -> None:
-    (maint,) = read_reservations(recorded("22.05", "reservations.txt"))
-    assert (maint.name, maint.nodes, maint.is_maintenance) == ("maint", ("n1", "n2"), True)
-    assert (maint.start_s, maint.end_s) == (1795526563, 1795533763)
 
 
 def test_no_reservation_is_said_in_words() -> None:
