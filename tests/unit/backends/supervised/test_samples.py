@@ -78,11 +78,6 @@ def test_sample_of_an_earlier_attempt_is_dropped() -> None:
     assert gathered((N0, [sample(3, 200, attempt=2)], None)) == []
 
 
-def test_gpus_that_nobody_could_read_are_left_open() -> None:
-    (found,) = gathered((N0, [sample(7, 100)], None))
-    assert (found.gpu_utilisation, found.gpu_memory_mb) == (None, None)
-
-
 def test_jobs_that_share_a_gpu_have_their_own_processes_there() -> None:
     jobs = (job_id(1), job_id(2), job_id(3))
     gangs = {}

@@ -131,14 +131,6 @@ def test_program_that_trains_no_more_is_not_waited_for() -> None:
     assert not boundary.ask(5, 100)
 
 
-def test_only_a_program_of_one_rank_can_move() -> None:
-    boundary = Boundary()
-    boundary.take(said("turns", ranks=2, moves=True))
-    assert not boundary.can_move
-    boundary.take(said("turns", ranks=1, moves=True))
-    assert boundary.can_move
-
-
 def test_only_one_rank_of_one_gpu_can_move() -> None:
     for gpus, ranks, can in ((1, 1, True), (2, 1, False), (1, 2, False)):
         boundary = Boundary(gpus)
