@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shunter.api import queue_document
-from shunter.ask import state_document, told_apart, wait_of
-from shunter.ask.why import Explanation, details, document, needs, suffices
+from shunter.ask import state_document, told_apart, wait_of, wait_to_count
+from shunter.ask.why import Explanation, details, document, needs, rank_lines, suffices
 from shunter.backends.simulated import Costs, NodeChange, RecordedFailures
 from shunter.cli import clause
 from shunter.core import (
@@ -106,10 +106,11 @@ class Answer:
     @property
     def row(self) -> Any:
         """Return the row of the job in the queue."""
-        job = self.state.jobs[JobId(self.found.story.job_id)]
-        ranks = {job.job_id: 1}
-        (row,) = queue_document(self.state, [job], str, now="", ranks=ranks)["jobs"]
-        return row
+        jobs = self.state.jobs.values()
+        waiting = (job.job_id for job in jobs if job.is_eligible)
+        ranks = {job_id: rank for rank, job_id in enumerate(waiting, 1)}
+        rows = queue_document(self.state, jobs, str, now="", ranks=ranks)["jobs"]
+        return next(row for row in rows if row["id"] == self.found.story.job_id)
 
     @property
     def blockers(self) -> Any:
@@ -131,6 +132,11 @@ def _became(got: Answer) -> dict[str, Any] | None:
     found: dict[str, Any] | None = got.said["became"]
     ended = [each["id"] for each in found["ended"]] if found else []
     return found and {"what": found["what"], "after_s": found["after_s"], "ended": ended}
+
+
+def _counted(got: Answer) -> str | None:
+    wait = wait_to_count(got.state.jobs[JobId(got.found.story.job_id)], got.state)
+    return None if wait is None else wait.reason.value
 
 
 def _is_older_than_job(got: Answer) -> bool:
@@ -180,6 +186,10 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "says_last": lambda got: details(got.found)[-1],
     "promises": lambda got: any("promise" in line for line in details(got.found)),
     "queue": lambda got: clause(got.row["reason"]),
+    "queue_blockers": lambda got: got.row["reason"]["blockers"],
+    "held": lambda got: (got.row["cpus_held"], got.row["memory_mb_held"]),
+    "counted": _counted,  # the reason that metrics count of it
+    "ahead": lambda got: rank_lines(got.found),
     "to_do": lambda got: got.said["short"]["to_do"],
     "place": lambda got: got.said["rank"],
     "rounds": lambda got: len(got.found.story.rounds),  # that looked at it

@@ -6,7 +6,7 @@ A scene is a text of what is known, parted by semicolons:
     n1-b asked 12min           one waits since then
     n1-a draining 200s         as `held`, but it takes no more jobs
     n1-a idle 600s             nothing has needed it for so long
-    n3 kept 60min              it is kept for maintenance from then on; `reserved`: for others
+    n3 kept 60min              Slurm keeps it for maintenance from then; `reserved`: for others
     n1 refused; n1 out         what Slurm has said of a node
     waits 2 v100, 4            how many GPUs jobs wait for, of which type
     only pilots_max=1          another limit

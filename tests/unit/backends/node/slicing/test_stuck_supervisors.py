@@ -149,7 +149,7 @@ def on_its_turn(server: Server, attempt: Attempt) -> None:
 def test_who_hangs_holds_up_those_on_its_gpu_only_until_it_goes_on(
     server: Server, on_turn: str, hangs: str, for_s: float, without: str, *, goes_on: bool
 ) -> None:
-    """Of `a` and `b` on a GPU, and `c` and `d` on another, `d` rotates, or who replaces it."""
+    """`a` and `b` share a GPU, `c` and `d` another; `d` rotates, and another in its place."""
     four = dict(zip("abcd", with_two_each(server), strict=True))
     if on_turn:
         on_its_turn(server, four[on_turn])
