@@ -11,15 +11,7 @@ from shunter.core.planning import Consolidated, Placement, Spread
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Answer, Mechanism, Program, Sizing, Solver
 from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
-from shunter.events import (
-    AllocationChanged,
-    JobFinished,
-    JobReshaped,
-    JobSpec,
-    Resources,
-    Share,
-    SizesSet,
-)
+from shunter.events import JobSpec, Resources, Share, facts
 from shunter.policies import HighsSolver, SubmissionOrder
 from shunter.workloads import JobEnd, TraceJob
 from tests.factories import Outcome, World, job_id, needs_highs, node_name, run, servers
@@ -71,13 +63,13 @@ def sizes(outcome: Outcome) -> list[tuple[int, str, int, int]]:
     """Return what was given whom: (instant, job, CPUs in thousandths, MB)."""
     return [
         (event.at_us, event.job_id, share.cpus_milli, share.memory_mb)
-        for event in outcome.of(AllocationChanged, JobReshaped)
+        for event in outcome.of(facts.AllocationChanged, facts.JobReshaped)
         for share in event.allocation.shares
     ]
 
 
 def ends(outcome: Outcome) -> dict[str, int]:
-    return {event.job_id: event.at_us for event in outcome.of(JobFinished)}
+    return {event.job_id: event.at_us for event in outcome.of(facts.JobFinished)}
 
 
 def test_proportional_gives_each_gpu_its_part() -> None:
@@ -102,7 +94,7 @@ def test_who_runs_alone_grows_when_another_ends_and_shrinks_when_one_comes(
     outcome = played(
         mechanism, job(0, "hungry", 200), job(1, "modest", 20), job(2, "modest", 30, at=35)
     )
-    changes = [event for event in outcome.of(JobReshaped) if event.job_id == "j0"]
+    changes = [event for event in outcome.of(facts.JobReshaped) if event.job_id == "j0"]
     told = [
         (event.at_us, event.because.rule, event.because.scores, event.because.beneficiaries)
         for event in changes
@@ -141,7 +133,7 @@ def test_what_a_job_asks_for_is_a_floor() -> None:
 
 def test_gang_over_servers_has_the_same_for_each_gpu() -> None:
     outcome = played(Mechanism.tune, job(0, "hungry", 40, gpus=3), gpus=(2, 1))
-    (start,) = outcome.of(AllocationChanged)
+    (start,) = outcome.of(facts.AllocationChanged)
     assert start.allocation.shares == (
         Share(node_name(0), 0b11, 6000, 10),
         Share(node_name(1), 0b1, 3000, 5),
@@ -166,7 +158,7 @@ def test_gang_that_no_server_holds_has_what_it_can_use_of_several(
     With `greedy` it asks for no more than its proportional share, which it finds wherever it is.
     """
     outcome = played(mechanism, job(0, model, 100, gpus=5), gpus=(4, 4), placement=Spread())
-    (start,) = [event for event in outcome.of(AllocationChanged) if event.allocation.gpus]
+    (start,) = [event for event in outcome.of(facts.AllocationChanged) if event.allocation.gpus]
     found = [
         (share.gpus, share.cpus_milli // share.gpus, share.memory_mb // share.gpus)
         for share in start.allocation.shares
@@ -180,7 +172,7 @@ def test_starting_job_looks_for_a_server_that_has_what_it_can_use() -> None:
     nodes = {
         mechanism: [
             share.node
-            for event in played(mechanism, *jobs, gpus=(2, 2)).of(AllocationChanged)
+            for event in played(mechanism, *jobs, gpus=(2, 2)).of(facts.AllocationChanged)
             for share in event.allocation.shares
         ]
         for mechanism in (Mechanism.proportional, Mechanism.tune)
@@ -203,7 +195,7 @@ def test_opt_gives_more_to_who_gains_more_by_it_and_not_to_who_came_first() -> N
     )
     assert sizes(tuned)[:3] == [(0, "j0", 5000, 5), (0, "j1", 3000, 5), (0, "j2", 1000, 5)]
     assert sizes(best)[:3] == [(0, "j0", 3000, 5), (0, "j1", 5000, 5), (0, "j2", 1000, 5)]
-    solved = best.of(SizesSet)[0]
+    solved = best.of(facts.SizesSet)[0]
     assert (solved.speed, solved.bound) == (pytest.approx(11 / 3), pytest.approx(11 / 3))
     assert (solved.gap, solved.status) == (0, "ok")
 
@@ -215,7 +207,7 @@ def test_opt_tells_apart_what_one_server_for_all_could_do() -> None:
     On one server each of these would have 5 and 5/3 of its speed.
     """
     jobs = [job(number, model, 45) for number, model in enumerate(["modest"] * 2 + ["hungry"] * 2)]
-    solved = played(Mechanism.opt, *jobs, gpus=(2, 2)).of(SizesSet)[0]
+    solved = played(Mechanism.opt, *jobs, gpus=(2, 2)).of(facts.SizesSet)[0]
     assert (solved.speed, solved.bound) == (4, pytest.approx(2 + 10 / 3))
 
 
@@ -223,7 +215,7 @@ def test_opt_tells_apart_what_one_server_for_all_could_do() -> None:
 def test_opt_takes_from_who_came_first_and_says_for_whom() -> None:
     early = job(0, "mild", 200), job(1, "modest", 200)
     outcome = played(Mechanism.opt, *early, job(2, "hungry", 200, at=15), gpus=(3,))
-    (change,) = [event for event in outcome.of(JobReshaped) if event.at_us == 20]
+    (change,) = [event for event in outcome.of(facts.JobReshaped) if event.at_us == 20]
     assert (change.job_id, change.allocation.shares[0].cpus_milli) == ("j0", 3000)
     assert change.because.rule == "shrunk"
     assert (change.because.scores, change.because.beneficiaries) == ((1.5, 1.0), ("j2",))
@@ -235,7 +227,7 @@ def test_opt_solves_only_where_jobs_came_or_went() -> None:
     outcome = played(Mechanism.opt, *jobs)
     assert ends(outcome) == {"j0": 82, "j1": 70, "j2": 100}
     # j0 starts, j1 does, and j2 in its place; the end of j0 leaves a job that needs no more.
-    assert [event.at_us for event in outcome.of(SizesSet)] == [0, 10, 70]
+    assert [event.at_us for event in outcome.of(facts.SizesSet)] == [0, 10, 70]
 
 
 class Helpless:
@@ -256,7 +248,7 @@ def test_sizes_are_those_of_tune_where_no_better_ones_are_found(answers: bool) -
     tuned = played(Mechanism.tune, *jobs, gpus=(3,))
     outcome = played(Mechanism.opt, *jobs, gpus=(3,), solver=Helpless(answers=answers))
     assert sizes(outcome) == sizes(tuned)
-    solved = outcome.of(SizesSet)[0]
+    solved = outcome.of(facts.SizesSet)[0]
     assert solved.status.startswith("nothing was found for 2 jobs")
     assert solved.gap == pytest.approx(4 - 8 / 3)
     assert solved.bound == 5

@@ -2,14 +2,7 @@
 
 from shunter.backends.simulated import Costs, EndSeen, Lease, RoundEnds, SimulatedBackend
 from shunter.core import AttemptExited, CancelJob, Input, RoundEnded, SubmitJob
-from shunter.events import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-    JobSuspended,
-    NodeLost,
-    NodeReachable,
-)
+from shunter.events import facts
 from tests.factories import allocation, drive, trace_job
 from tests.unit.backends.simulated.driving import (
     ON_N0,
@@ -50,11 +43,11 @@ def test_ends_then_servers_then_arrivals() -> None:
     # What happens to jobs comes in the order of the trace, also where they were launched otherwise.
     assert told([found for found in seen if found.at_us == 10]) == [
         (AttemptExited, "j0"),
-        (AttemptStarted, "j1"),
+        (facts.AttemptStarted, "j1"),
         (AttemptExited, "j2"),
-        (NodeLost, "n1"),
-        (AttemptLost, "j3"),
-        (NodeReachable, "n2"),
+        (facts.NodeLost, "n1"),
+        (facts.AttemptLost, "j3"),
+        (facts.NodeReachable, "n2"),
         (SubmitJob, "j4"),
         (SubmitJob, "j5"),
     ]
@@ -64,14 +57,14 @@ def test_job_that_ends_as_its_server_dies_has_ended() -> None:
     hand = Hand(SimulatedBackend([trace_job(0, lasts=10)], failures=mishaps(dies(0, at=10))))
     hand.until(0)
     hand.orders(launch())
-    assert told(hand.until(10)) == [(AttemptExited, "j0"), (NodeLost, "n0")]
+    assert told(hand.until(10)) == [(AttemptExited, "j0"), (facts.NodeLost, "n0")]
 
 
 def test_job_starts_before_it_ends() -> None:
     hand = Hand(SimulatedBackend([trace_job(0, lasts=0)], costs=Costs(start_us=5)))
     hand.until(0)
     hand.orders(launch())
-    assert told(hand.until(5)) == [(AttemptStarted, "j0"), (AttemptExited, "j0")]
+    assert told(hand.until(5)) == [(facts.AttemptStarted, "j0"), (AttemptExited, "j0")]
 
 
 def test_job_is_suspended_before_it_lets_go() -> None:
@@ -83,10 +76,10 @@ def test_job_is_suspended_before_it_lets_go() -> None:
     hand.orders(suspend(1), suspend(0))
     # All of a job that comes first in the trace comes first.
     assert told(hand.until(5)) == [
-        (JobSuspended, "j0"),
-        (GpusReleased, "j0"),
-        (JobSuspended, "j1"),
-        (GpusReleased, "j1"),
+        (facts.JobSuspended, "j0"),
+        (facts.GpusReleased, "j0"),
+        (facts.JobSuspended, "j1"),
+        (facts.GpusReleased, "j1"),
     ]
 
 
@@ -103,9 +96,9 @@ def test_attempts_on_a_dead_server_are_lost_in_the_order_of_their_launches() -> 
     hand.until(0)
     hand.orders(launch(1, ON_N0), launch(0, allocation(n0=2)))
     assert told(hand.until(10)) == [
-        (NodeLost, "n0"),
-        (AttemptLost, "j1"),
-        (AttemptLost, "j0"),
+        (facts.NodeLost, "n0"),
+        (facts.AttemptLost, "j1"),
+        (facts.AttemptLost, "j0"),
     ]
 
 
@@ -118,7 +111,7 @@ def test_round_ends_last() -> None:
     hand.orders(launch(0), launch(1, ON_N1))
     # An end that waited for the end of the round comes with it, after all else.
     assert told(hand.until(10)) == [
-        (NodeLost, "n2"),
+        (facts.NodeLost, "n2"),
         (SubmitJob, "j2"),
         (AttemptExited, "j1"),
         (RoundEnded, ""),
@@ -129,6 +122,6 @@ def test_answer_to_an_order_comes_at_the_instant_of_the_order() -> None:
     hand = Hand(SimulatedBackend([trace_job(0, lasts=10)], costs=Costs(suspend_us=3)))
     hand.until(0)
     hand.orders(launch())
-    assert told(hand.until(0)) == [(AttemptStarted, "j0")]
+    assert told(hand.until(0)) == [(facts.AttemptStarted, "j0")]
     at_us, inputs = drive(hand.backend.observe(100))
     assert (at_us, told(list(inputs))) == (10, [(AttemptExited, "j0")])

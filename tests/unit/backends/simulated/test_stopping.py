@@ -7,16 +7,7 @@ import pytest
 from shunter.backends.simulated import Costs, EndSeen, Lease, Progress, SimulatedBackend
 from shunter.core import AttemptExited, Continue, Input, Stop
 from shunter.core.speeds import SpeedModel
-from shunter.events import (
-    AttemptStarted,
-    GpusReleased,
-    GpuType,
-    JobContinued,
-    JobStopped,
-    JobSuspended,
-    SpeedChanged,
-    SuspendMode,
-)
+from shunter.events import GpuType, SuspendMode, facts
 from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import Hand, dies, launch, mishaps, resume, suspend
 
@@ -43,10 +34,10 @@ def test_stopped_job_ends_later_by_as_long_as_it_stood() -> None:
     world.orders(launch())
     assert world.until(8) == []
     world.orders(STOP)
-    assert world.until(30) == [JobStopped(8, J0, 1)]
+    assert world.until(30) == [facts.JobStopped(8, J0, 1)]
     world.orders(CONTINUE)
     seen = world.goes_on()
-    assert seen[0] == JobContinued(30, J0, 1)
+    assert seen[0] == facts.JobContinued(30, J0, 1)
     assert exits(seen) == [42]  # 8 of 20 were done: 30 + 12
 
 
@@ -54,7 +45,7 @@ def test_job_that_is_never_continued_never_ends() -> None:
     world = hand()
     world.orders(launch())
     world.orders(STOP)
-    assert world.goes_on() == [JobStopped(0, J0, 1)]
+    assert world.goes_on() == [facts.JobStopped(0, J0, 1)]
 
 
 @pytest.mark.parametrize("order", [STOP, CONTINUE, Stop(J0, 2), Continue(J1, 1)])
@@ -63,7 +54,7 @@ def test_order_for_what_is_not_there_or_stands_already_does_nothing(order: Stop 
     world.orders(launch())
     if order == STOP:
         world.orders(STOP)
-        assert world.until(2) == [JobStopped(0, J0, 1)]
+        assert world.until(2) == [facts.JobStopped(0, J0, 1)]
     world.orders(order)
     assert world.until(5) == []
 
@@ -82,9 +73,9 @@ def test_stop_before_the_start_holds_from_the_start_on() -> None:
     world.until(2)
     world.orders(STOP)
     started, stopped = world.until(10)
-    assert isinstance(started, AttemptStarted)
+    assert isinstance(started, facts.AttemptStarted)
     assert (started.at_us, started.speed) == (5, 1.0)
-    assert stopped == JobStopped(5, J0, 1)
+    assert stopped == facts.JobStopped(5, J0, 1)
     world.orders(CONTINUE)
     assert exits(world.goes_on()) == [30]
 
@@ -96,7 +87,10 @@ def test_what_a_stopped_job_loses_and_keeps_when_it_leaves() -> None:
     world.orders(STOP)
     world.until(15)
     world.orders(suspend())
-    assert world.until(17)[-2:] == [JobSuspended(15, J0, 1, None, 0), GpusReleased(17, J0, 1)]
+    assert world.until(17)[-2:] == [
+        facts.JobSuspended(15, J0, 1, None, 0),
+        facts.GpusReleased(17, J0, 1),
+    ]
     world.orders(resume())
     assert exits(world.goes_on()) == [29]  # 17 + 12
 
@@ -132,14 +126,14 @@ def test_partner_of_a_stopped_job_has_the_gpu_alone_meanwhile() -> None:
     world.orders(launch(0, HERE), launch(1, HERE))
     world.until(10)  # each has done 5
     world.orders(STOP)
-    assert world.until(10)[-2:] == [JobStopped(10, J0, 1), SpeedChanged(10, J1, 1, 1.0)]
+    assert world.until(10)[-2:] == [facts.JobStopped(10, J0, 1), facts.SpeedChanged(10, J1, 1, 1.0)]
     world.until(16)  # 11 and 5
     world.orders(CONTINUE)
     seen = world.goes_on()
     assert seen[:3] == [
-        JobContinued(16, J0, 1),
-        SpeedChanged(16, J0, 1, 0.5),
-        SpeedChanged(16, J1, 1, 0.5),
+        facts.JobContinued(16, J0, 1),
+        facts.SpeedChanged(16, J0, 1, 0.5),
+        facts.SpeedChanged(16, J1, 1, 0.5),
     ]
     assert [(str(one.job_id), one.at_us) for one in seen if isinstance(one, AttemptExited)] == [
         ("j1", 34),  # 9 left at half the speed

@@ -13,17 +13,7 @@ from shunter.core import (
     has_no_turn,
 )
 from shunter.core.fold import backoff_us
-from shunter.events import (
-    ARRAY,
-    BACKING_OFF,
-    AttemptLost,
-    AttemptStarted,
-    JobHeld,
-    JobId,
-    JobReleased,
-    decode_record,
-    encode_record,
-)
+from shunter.events import ARRAY, BACKING_OFF, JobId, decode_record, encode_record, facts
 from tests.factories import World, job_id, job_spec, policy, servers
 
 WORLD = World(servers=servers(8), is_live=True)
@@ -58,8 +48,8 @@ def test_array_without_a_bound_holds_nobody() -> None:
 
 def test_whoever_ends_the_next_one_follows() -> None:
     core = with_array(5, 2)
-    assert JobReleased(10, job_id(2), ARRAY) in ended(core, 1, 10)
-    assert JobReleased(20, job_id(3), ARRAY) in ended(core, 2, 20)
+    assert facts.JobReleased(10, job_id(2), ARRAY) in ended(core, 1, 10)
+    assert facts.JobReleased(20, job_id(3), ARRAY) in ended(core, 2, 20)
     assert under_way(core) == [job_id(0), job_id(3)]
 
 
@@ -82,7 +72,7 @@ def test_core_that_starts_anew_goes_on_with_the_turns() -> None:
     core = with_array(4, 1)
     state = decode_record(State, encode_record(core.state))
     again = Scheduler(policy(), WORLD.rules(instant=False), state)
-    assert JobReleased(10, job_id(1), ARRAY) in ended(again, 0, 10)
+    assert facts.JobReleased(10, job_id(1), ARRAY) in ended(again, 0, 10)
 
 
 def test_job_lost_again_and_again_waits_longer_each_time() -> None:
@@ -90,10 +80,10 @@ def test_job_lost_again_and_again_waits_longer_each_time() -> None:
     core.step(0, [SubmitJob(0, job_id(0), job_spec())])
     now_us, waits = 0, []
     for attempt in range(1, 5):
-        core.step(now_us, [AttemptStarted(now_us, job_id(0), attempt)])
+        core.step(now_us, [facts.AttemptStarted(now_us, job_id(0), attempt)])
         now_us += 1
-        events, _ = core.step(now_us, [AttemptLost(now_us, job_id(0), attempt, "gone")])
-        held = [one for one in events if isinstance(one, JobHeld) and one.by == BACKING_OFF]
+        events, _ = core.step(now_us, [facts.AttemptLost(now_us, job_id(0), attempt, "gone")])
+        held = [one for one in events if isinstance(one, facts.JobHeld) and one.by == BACKING_OFF]
         waits.append([(one.until_us or 0) - now_us for one in held])
         now_us = core.deadline_us(now_us) or now_us
         core.step(now_us, ())

@@ -26,26 +26,13 @@ from shunter.events import (
     BACKING_OFF,
     CHECKPOINT,
     STAYS,
-    AllocationChanged,
-    AttemptLost,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
     Event,
-    GpusReleased,
-    JobHeld,
-    JobReleased,
-    JobSuspended,
-    LaunchFailed,
-    NodeLost,
     NodeName,
-    NodeReachable,
-    NodeUnreachable,
     QueueName,
-    QuotaChanged,
     Reason,
     decode_record,
     encode_record,
+    facts,
 )
 from tests.factories import World, job_id, job_spec, node_name, policy, servers
 
@@ -77,14 +64,14 @@ class Cluster:
 
     def starts(self, number: int = 0) -> list[Event]:
         attempt = self.core.state.jobs[job_id(number)].attempt
-        return self.step(AttemptStarted, job_id=job_id(number), attempt=attempt)
+        return self.step(facts.AttemptStarted, job_id=job_id(number), attempt=attempt)
 
     def leaves(self, number: int = 0) -> None:
         """Have somebody suspend a job, and the job leave."""
         name = job_id(number)
         attempt = self.core.state.jobs[name].attempt
         self.step(SuspendJob, job_id=name)
-        self.step(JobSuspended, GpusReleased, job_id=name, attempt=attempt)
+        self.step(facts.JobSuspended, facts.GpusReleased, job_id=name, attempt=attempt)
 
     def moves(self, to: NodeName, number: int = 0) -> None:
         """Have a job leave, and begin to run on a server."""
@@ -125,12 +112,12 @@ def of(events: Sequence[Event], kind: type[Event]) -> list[Event]:
 
 def test_job_waits_while_the_server_with_its_checkpoint_is_unreachable() -> None:
     cluster = saved_on_n0()
-    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
     events = cluster.step(ReleaseJob, job_id=J0)
-    assert JobHeld(cluster.now_us, J0, CHECKPOINT) in events
+    assert facts.JobHeld(cluster.now_us, J0, CHECKPOINT) in events
     assert cluster.phase() is JobPhase.waiting
-    events = cluster.step(NodeReachable, node=N0)
-    assert JobReleased(cluster.now_us, J0, CHECKPOINT) in events
+    events = cluster.step(facts.NodeReachable, node=N0)
+    assert facts.JobReleased(cluster.now_us, J0, CHECKPOINT) in events
     assert cluster.phase() is JobPhase.launching
 
 
@@ -139,55 +126,55 @@ def test_waiting_job_is_held_when_the_server_goes_silent_later() -> None:
     for node in (N0, N1, N2):
         cluster.step(DrainNode, node=node)
     cluster.step(ReleaseJob, job_id=J0)
-    events = cluster.step(NodeUnreachable, node=N0)
-    assert JobHeld(cluster.now_us, J0, CHECKPOINT) in events
+    events = cluster.step(facts.NodeUnreachable, node=N0)
+    assert facts.JobHeld(cluster.now_us, J0, CHECKPOINT) in events
 
 
 def test_somebodys_own_hold_outlasts_the_silence() -> None:
     cluster = saved_on_n0()
-    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
     cluster.step(ReleaseJob, job_id=J0)
     cluster.step(SuspendJob, job_id=J0, by="ana")
-    assert of(cluster.step(NodeReachable, node=N0), JobReleased) == []
+    assert of(cluster.step(facts.NodeReachable, node=N0), facts.JobReleased) == []
     assert cluster.core.state.jobs[J0].held_by == "ana"
 
 
 def test_other_servers_concern_nobody() -> None:
     cluster = saved_on_n0()
-    cluster.step(NodeUnreachable, node=N1)
-    assert of(cluster.step(ReleaseJob, job_id=J0), JobHeld) == []
+    cluster.step(facts.NodeUnreachable, node=N1)
+    assert of(cluster.step(ReleaseJob, job_id=J0), facts.JobHeld) == []
     assert cluster.resumes()[-1].checkpoints == ((N0,),)
 
 
 def test_checkpoint_of_a_lost_server_is_discarded_once_the_next_attempt_runs() -> None:
     cluster = saved_on_n0()
-    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
     cluster.step(ReleaseJob, job_id=J0)
-    events = cluster.step(NodeLost, node=N0)
-    assert of(events, CheckpointDiscarded) == []
+    events = cluster.step(facts.NodeLost, node=N0)
+    assert of(events, facts.CheckpointDiscarded) == []
     assert cluster.resumes()[-1].checkpoints == ()
     events = cluster.starts()
-    assert [type(event) for event in events] == [CheckpointDiscarded, AttemptStarted]
-    assert events[0] == CheckpointDiscarded(cluster.now_us, J0, 1, (N0,), None, "lost")
+    assert [type(event) for event in events] == [facts.CheckpointDiscarded, facts.AttemptStarted]
+    assert events[0] == facts.CheckpointDiscarded(cluster.now_us, J0, 1, (N0,), None, "lost")
 
 
 def test_lost_server_that_is_back_before_the_launch_has_its_checkpoint() -> None:
     cluster = saved_on_n0()
-    cluster.step(NodeUnreachable, node=N0)
-    cluster.step(NodeLost, node=N0)
-    cluster.step(NodeReachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
+    cluster.step(facts.NodeLost, node=N0)
+    cluster.step(facts.NodeReachable, node=N0)
     cluster.step(ReleaseJob, job_id=J0)
     assert cluster.resumes()[-1].checkpoints == ((N0,),)
-    assert of(cluster.starts(), CheckpointDiscarded) == []
+    assert of(cluster.starts(), facts.CheckpointDiscarded) == []
 
 
 def test_launch_that_fails_has_discarded_nothing() -> None:
     cluster = saved_on_n0()
-    cluster.step(NodeUnreachable, node=N0)
-    cluster.step(NodeLost, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
+    cluster.step(facts.NodeLost, node=N0)
     cluster.step(ReleaseJob, job_id=J0)
-    cluster.step(LaunchFailed, job_id=J0, attempt=2, cause="no")
-    cluster.step(NodeReachable, node=N0)
+    cluster.step(facts.LaunchFailed, job_id=J0, attempt=2, cause="no")
+    cluster.step(facts.NodeReachable, node=N0)
     cluster.now_us += SECOND_US
     cluster.step()
     assert cluster.resumes()[-1].checkpoints == ((N0,),)
@@ -195,10 +182,10 @@ def test_launch_that_fails_has_discarded_nothing() -> None:
 
 def test_lost_server_that_stays_silent_after_a_restart_is_still_lost() -> None:
     cluster = saved_on_n0()
-    cluster.step(NodeUnreachable, node=N0)
-    cluster.step(NodeLost, node=N0)
-    assert cluster.step(NodeUnreachable, node=N0) == []
-    assert of(cluster.step(ReleaseJob, job_id=J0), JobHeld) == []
+    cluster.step(facts.NodeUnreachable, node=N0)
+    cluster.step(facts.NodeLost, node=N0)
+    assert cluster.step(facts.NodeUnreachable, node=N0) == []
+    assert of(cluster.step(ReleaseJob, job_id=J0), facts.JobHeld) == []
 
 
 def test_owner_gives_up_all_that_is_out_of_reach_and_no_more() -> None:
@@ -207,18 +194,18 @@ def test_owner_gives_up_all_that_is_out_of_reach_and_no_more() -> None:
     cluster.starts()  # on n0 again
     cluster.moves(N1)
     cluster.moves(N2)
-    cluster.step(CheckpointSaved, job_id=J0, attempt=4, checkpoint="c", step=40)
+    cluster.step(facts.CheckpointSaved, job_id=J0, attempt=4, checkpoint="c", step=40)
     cluster.leaves()
     for node in (N1, N2):
-        cluster.step(NodeUnreachable, node=node)
+        cluster.step(facts.NodeUnreachable, node=node)
     cluster.step(ReleaseJob, job_id=J0)
     events = cluster.step(DiscardCheckpoint, job_id=J0, by="ana")
     given_up = (cluster.now_us, J0)
-    assert of(events, CheckpointDiscarded) == [
-        CheckpointDiscarded(*given_up, 4, (N2,), 40, "given_up", "ana"),
-        CheckpointDiscarded(*given_up, 3, (N1,), None, "given_up", "ana"),
+    assert of(events, facts.CheckpointDiscarded) == [
+        facts.CheckpointDiscarded(*given_up, 4, (N2,), 40, "given_up", "ana"),
+        facts.CheckpointDiscarded(*given_up, 3, (N1,), None, "given_up", "ana"),
     ]
-    assert JobReleased(cluster.now_us, J0, CHECKPOINT) in events
+    assert facts.JobReleased(cluster.now_us, J0, CHECKPOINT) in events
     assert cluster.resumes()[-1].checkpoints == ((N0,),)
 
 
@@ -228,7 +215,7 @@ def test_nothing_is_given_up_that_can_be_had() -> None:
     assert cluster.step(DiscardCheckpoint, job_id=job_id(9)) == []
     cluster.step(ReleaseJob, job_id=J0)
     cluster.starts()
-    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
     assert cluster.step(DiscardCheckpoint, job_id=J0) == []  # it runs there
 
 
@@ -256,7 +243,7 @@ def test_shared_folder_makes_nobody_wait() -> None:
     cluster.submit()
     cluster.starts()
     cluster.leaves()
-    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
     cluster.step(ReleaseJob, job_id=J0)
     assert cluster.phase() is JobPhase.launching
     assert cluster.resumes()[-1].checkpoints is None
@@ -268,9 +255,9 @@ def test_launches_that_fail_for_the_checkpoint_never_fail_the_job() -> None:
     for number in range(2 * LAUNCHES_MOST):
         attempt = cluster.core.state.jobs[J0].attempt
         events = cluster.step(
-            LaunchFailed, job_id=J0, attempt=attempt, cause="cut", checkpoint_on=(N0,)
+            facts.LaunchFailed, job_id=J0, attempt=attempt, cause="cut", checkpoint_on=(N0,)
         )
-        held = next(event for event in events if isinstance(event, JobHeld))
+        held = next(event for event in events if isinstance(event, facts.JobHeld))
         assert held.by == BACKING_OFF
         assert held.until_us == cluster.now_us + backoff_us(max(1, number))
         cluster.now_us = held.until_us
@@ -285,7 +272,7 @@ def refused_elsewhere(*gpus: int, **fields: Any) -> Cluster:
     cluster.step(DrainNode, node=N0)
     cluster.step(ReleaseJob, job_id=J0)
     cluster.step(
-        LaunchFailed,
+        facts.LaunchFailed,
         job_id=J0,
         attempt=cluster.core.state.jobs[J0].attempt,
         cause="too large",
@@ -305,12 +292,12 @@ def test_checkpoint_that_stays_is_waited_for_without_another_try_elsewhere() -> 
     """Goal: nobody has to make room for a launch that is bound to fail."""
     cluster = refused_elsewhere()
     events = comes_back(cluster)
-    assert JobHeld(cluster.now_us, J0, STAYS) in events
-    assert of(events, AllocationChanged) == []
+    assert facts.JobHeld(cluster.now_us, J0, STAYS) in events
+    assert of(events, facts.AllocationChanged) == []
     cluster.step(DrainNode, node=N1)  # whatever else happens
     assert cluster.core.state.jobs[J0].held_by == STAYS
     events = cluster.step(RestoreNode, node=N0)
-    assert JobReleased(cluster.now_us, J0, STAYS) in events
+    assert facts.JobReleased(cluster.now_us, J0, STAYS) in events
     assert [share.node for share in cluster.resumes()[-1].allocation.shares] == [N0]
     cluster.starts()
     assert cluster.core.state.jobs[J0].stays_on is None
@@ -328,7 +315,7 @@ def test_job_whose_checkpoint_stays_starts_where_it_lies_whatever_the_policy_wou
     cluster.step(ReleaseJob, job_id=J0)
     attempt = cluster.core.state.jobs[J0].attempt
     cluster.step(
-        *(LaunchFailed,),
+        *(facts.LaunchFailed,),
         job_id=J0,
         attempt=attempt,
         cause="too large",
@@ -352,22 +339,22 @@ def test_nobody_is_preempted_for_a_job_whose_checkpoint_stays() -> None:
     cluster.now_us += 1_000_000 * SECOND_US
     cluster.step(ReleaseJob, job_id=J0)
     (left,) = [job for job in cluster.core.state.jobs.values() if job.phase is JobPhase.suspending]
-    cluster.step(JobSuspended, GpusReleased, job_id=left.job_id, attempt=left.attempt)
+    cluster.step(facts.JobSuspended, facts.GpusReleased, job_id=left.job_id, attempt=left.attempt)
     job = cluster.core.state.jobs[J0]
     (share,) = job.held.shares
     (home,) = {N0, N1} - {share.node}
     cluster.step(
-        *(LaunchFailed,),
+        *(facts.LaunchFailed,),
         job_id=J0,
         attempt=job.attempt,
         cause="too large",
         checkpoint_on=(home,),
         checkpoint_stays=True,
     )
-    cluster.step(AttemptStarted, job_id=left.job_id, attempt=left.attempt)
+    cluster.step(facts.AttemptStarted, job_id=left.job_id, attempt=left.attempt)
     events = comes_back(cluster)
-    assert of(events, AllocationChanged) == []
-    assert JobHeld(cluster.now_us, J0, STAYS) in events
+    assert of(events, facts.AllocationChanged) == []
+    assert facts.JobHeld(cluster.now_us, J0, STAYS) in events
 
 
 def test_resume_lets_a_checkpoint_that_was_made_smaller_be_copied() -> None:
@@ -389,12 +376,12 @@ def test_checkpoint_that_stays_is_given_up_or_lost_with_its_server() -> None:
     cluster = refused_elsewhere()
     comes_back(cluster)
     events = cluster.step(DiscardCheckpoint, job_id=J0, by="ana")
-    assert [type(event) for event in events][:2] == [CheckpointDiscarded, JobReleased]
+    assert [type(event) for event in events][:2] == [facts.CheckpointDiscarded, facts.JobReleased]
     assert cluster.phase() is JobPhase.launching
     assert cluster.resumes()[-1].checkpoints == ()
     cluster = refused_elsewhere()
     comes_back(cluster)
-    cluster.step(NodeLost, node=N0)
+    cluster.step(facts.NodeLost, node=N0)
     assert cluster.phase() is JobPhase.launching
     assert cluster.resumes()[-1].checkpoints == ()
 
@@ -412,15 +399,15 @@ def test_task_that_waits_for_a_server_keeps_its_turn() -> None:
     for number in range(2):
         cluster.submit(number=number, array=J0, at_once=1)
     cluster.starts()
-    cluster.step(NodeUnreachable, node=N1)
-    cluster.step(AttemptLost, job_id=J0, attempt=1, cause="supervisor lost")
-    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N1)
+    cluster.step(facts.AttemptLost, job_id=J0, attempt=1, cause="supervisor lost")
+    cluster.step(facts.NodeUnreachable, node=N0)
     assert cluster.core.state.jobs[J0].attempt == 2  # it was launched anew before that
-    cluster.step(LaunchFailed, job_id=J0, attempt=2, cause="cut", checkpoint_on=(N0,))
+    cluster.step(facts.LaunchFailed, job_id=J0, attempt=2, cause="cut", checkpoint_on=(N0,))
     cluster.now_us += SECOND_US
     cluster.step()
     assert cluster.core.state.jobs[J0].held_by == CHECKPOINT
-    cluster.step(NodeReachable, node=N1)
+    cluster.step(facts.NodeReachable, node=N1)
     assert cluster.phase(1) is JobPhase.waiting
 
 
@@ -435,7 +422,7 @@ def test_snapshot_keeps_what_checkpoints_bind_a_job_to() -> None:
 def test_discarding_what_is_not_there_is_illegal() -> None:
     state = saved_on_n0().core.state
     with pytest.raises(IllegalEventError, match="there was none"):
-        apply(state, CheckpointDiscarded(99, J0, 7, (N0,)))
+        apply(state, facts.CheckpointDiscarded(99, J0, 7, (N0,)))
 
 
 def test_gang_keeps_the_split_it_began_with() -> None:
@@ -498,9 +485,9 @@ def test_split_is_free_again_when_no_checkpoint_is_left() -> None:
     cluster.step(DrainNode, node=N0)
     cluster.step(ReleaseJob, job_id=J0)
     assert cluster.reason() is Reason.split_kept
-    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(facts.NodeUnreachable, node=N0)
     assert cluster.core.state.jobs[J0].held_by == CHECKPOINT
-    cluster.step(NodeLost, node=N0)
+    cluster.step(facts.NodeLost, node=N0)
     assert cluster.phase() is JobPhase.launching
     cluster.starts()
     assert cluster.core.state.jobs[J0].split == (1, 1)
@@ -511,9 +498,9 @@ def test_split_binds_again_when_the_lost_server_is_back_in_time() -> None:
     for node in (N0, N1):
         cluster.step(DrainNode, node=node)
     cluster.step(ReleaseJob, job_id=J0)
-    cluster.step(NodeLost, node=N0)
+    cluster.step(facts.NodeLost, node=N0)
     assert not cluster.core.state.jobs[J0].demand.keeps_split
-    cluster.step(NodeReachable, node=N0)
+    cluster.step(facts.NodeReachable, node=N0)
     cluster.step(RestoreNode, node=N1)
     assert cluster.reason() is Reason.split_kept
 
@@ -521,7 +508,7 @@ def test_split_binds_again_when_the_lost_server_is_back_in_time() -> None:
 def test_changed_quota_leaves_the_split() -> None:
     cluster = saved_on_n0(2, 1, gpus=2)
     cluster.core.view.open()
-    cluster.core.emit(QuotaChanged(cluster.now_us, QueueName("default"), 3))
+    cluster.core.emit(facts.QuotaChanged(cluster.now_us, QueueName("default"), 3))
     cluster.core.view.close()
     demand = cluster.core.state.jobs[J0].demand
     assert (demand.shapes, demand.keeps_split, demand.queue) == (((2,),), True, "default")
@@ -539,8 +526,8 @@ def test_one_gpu_has_but_one_split() -> None:
 def test_simulation_binds_nobody() -> None:
     core, _ = World(servers=servers(2, 1, 1)).scheduler(policy(), instant=False)
     core.step(0, [SubmitJob(0, J0, job_spec(2))])
-    events, _ = core.step(1, [AttemptStarted(1, J0, 1)])
-    assert events == [AttemptStarted(1, J0, 1)]
+    events, _ = core.step(1, [facts.AttemptStarted(1, J0, 1)])
+    assert events == [facts.AttemptStarted(1, J0, 1)]
     assert is_free(core)
 
 

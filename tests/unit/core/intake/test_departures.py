@@ -12,15 +12,7 @@ from shunter.core import (
     Scheduler,
     SubmitJob,
 )
-from shunter.events import (
-    AttemptStarted,
-    CheckpointSaved,
-    Event,
-    GpusReleased,
-    JobFailed,
-    JobSuspended,
-    Outcome,
-)
+from shunter.events import Event, facts
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)
@@ -39,13 +31,15 @@ class Leaver:
     def leaves(self, step: int | None = None, *, after_us: int = S, cause: str = "") -> list[Event]:
         """Let an attempt run, save at a step if it does, and leave; return what was recorded."""
         attempt = self.core.state.jobs[J0].attempt
-        self.core.step(self.now_us, [AttemptStarted(self.now_us, J0, attempt)])
+        self.core.step(self.now_us, [facts.AttemptStarted(self.now_us, J0, attempt)])
         self.now_us += after_us
         at_us = self.now_us
-        saved: list[Input] = [] if step is None else [CheckpointSaved(at_us, J0, attempt, "", step)]
+        saved: list[Input] = (
+            [] if step is None else [facts.CheckpointSaved(at_us, J0, attempt, "", step)]
+        )
         left: list[Input] = [
-            JobSuspended(at_us, J0, attempt, cause=cause),
-            GpusReleased(at_us, J0, attempt),
+            facts.JobSuspended(at_us, J0, attempt, cause=cause),
+            facts.GpusReleased(at_us, J0, attempt),
         ]
         return self.core.step(at_us, [*saved, *left])[0]
 
@@ -63,13 +57,13 @@ class Leaver:
 def test_waits_grow_without_progress_and_the_job_fails_with_a_reason_in_the_end() -> None:
     job, waits = Leaver(), []
     for _ in range(DEPARTURES_MOST - 1):
-        assert not [event for event in job.leaves() if isinstance(event, JobFailed)]
+        assert not [event for event in job.leaves() if isinstance(event, facts.JobFailed)]
         waits.append(job.waits_s())
     assert waits == [1, 2, 4, 8, 16, 32, 64]
     events = job.leaves()
     cause = f"left {DEPARTURES_MOST} times in a row by itself (exit code 75) without progress"
-    assert JobFailed(job.now_us, J0, cause) in events
-    assert job.core.past.outcome(J0) is Outcome.failed
+    assert facts.JobFailed(job.now_us, J0, cause) in events
+    assert job.core.past.outcome(J0) is facts.Outcome.failed
     assert sum(pool.gpus_free for pool in job.core.state.cluster.pools.values()) == 4
 
 
@@ -78,7 +72,7 @@ def test_job_with_retries_has_as_many_further_attempts() -> None:
     for _ in range(2):
         job.leaves()
         job.waits_s()
-    assert [event for event in job.leaves() if isinstance(event, JobFailed)]
+    assert [event for event in job.leaves() if isinstance(event, facts.JobFailed)]
 
 
 def test_job_whose_saved_steps_grow_never_fails_and_never_waits_longer() -> None:
@@ -95,7 +89,7 @@ def test_job_that_saves_the_same_step_each_time_fails() -> None:
         job.waits_s()
         job.leaves(7, after_us=2 * LONG_US)
     job.waits_s()
-    assert [event for event in job.leaves(7) if isinstance(event, JobFailed)]
+    assert [event for event in job.leaves(7) if isinstance(event, facts.JobFailed)]
 
 
 def test_progress_after_some_departures_without_begins_the_count_anew() -> None:
@@ -135,10 +129,10 @@ def test_who_is_held_or_cancelled_while_it_leaves_ends_as_it_was_told(*, holds: 
         job.leaves()
         job.waits_s()
     attempt = job.core.state.jobs[J0].attempt
-    job.core.step(job.now_us, [AttemptStarted(job.now_us, J0, attempt)])
-    job.core.step(job.now_us, [JobSuspended(job.now_us, J0, attempt)])
+    job.core.step(job.now_us, [facts.AttemptStarted(job.now_us, J0, attempt)])
+    job.core.step(job.now_us, [facts.JobSuspended(job.now_us, J0, attempt)])
     order = HoldJob(job.now_us, J0, "ann") if holds else CancelJob(job.now_us, J0, "ann")
     job.core.step(job.now_us, [order])
-    job.core.step(job.now_us, [GpusReleased(job.now_us, J0, attempt)])
-    expected = Outcome.failed if holds else Outcome.cancelled
+    job.core.step(job.now_us, [facts.GpusReleased(job.now_us, J0, attempt)])
+    expected = facts.Outcome.failed if holds else facts.Outcome.cancelled
     assert job.core.past.outcome(J0) is expected

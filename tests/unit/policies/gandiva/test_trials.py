@@ -7,18 +7,7 @@ import pytest
 from shunter.backends.simulated import Costs, Samples, Slicing
 from shunter.core.planning import PLACEMENTS
 from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
-from shunter.events import (
-    AllocationChanged,
-    JobReshaped,
-    Level,
-    PlanRejected,
-    SpeedChanged,
-    TrialKept,
-    TrialReason,
-    TrialReverted,
-    TrialStarted,
-    TurnStarted,
-)
+from shunter.events import Level, TrialReason, facts
 from shunter.policies.gandiva import Gandiva
 from shunter.workloads import TraceJob
 from tests.factories import MINUTE_US, Outcome, World, configuration, run, servers, trace_job
@@ -68,13 +57,13 @@ def moves(outcome: Outcome) -> list[tuple[str, str, list[str]]]:
             event.because.rule,
             [str(share.node) for share in event.allocation.shares],
         )
-        for event in outcome.of(AllocationChanged)
+        for event in outcome.of(facts.AllocationChanged)
         if event.because.rule not in ("own_affinity", "new_affinity", "any_free", "in_turns")
     ]
 
 
 def verdicts(outcome: Outcome) -> list[tuple[str, str]]:
-    return [(str(e.job_id), e.reason) for e in outcome.of(TrialKept, TrialReverted)]
+    return [(str(e.job_id), e.reason) for e in outcome.of(facts.TrialKept, facts.TrialReverted)]
 
 
 SPREAD = {"m": ModelFactors(shapes={(2, 1): 0.6})}
@@ -90,7 +79,7 @@ def test_gangs_over_servers_come_together_once_gpus_are_free() -> None:
     outcome = played((3, 2, 2, 2), scattered(), SPREAD, migration={"goals": ["colocate"]})
     spread = [
         str(event.job_id)
-        for event in outcome.of(AllocationChanged)
+        for event in outcome.of(facts.AllocationChanged)
         if len(event.allocation.shares) == 2
     ]
     assert sorted({name for name, _, _ in moves(outcome)}) == sorted(spread)
@@ -105,7 +94,7 @@ def test_two_gangs_in_pieces_are_moved_and_stay_where_they_gain() -> None:
     outcome = played((1, 1, 2), [gang("b", 2, 3), *jobs[2:]], SPREAD, migration=pieces)
     assert moves(outcome) == [("a", "colocate", ["n2"])]
     assert verdicts(outcome) == [("a", TrialReason.gained)]
-    (kept,) = outcome.of(TrialKept)
+    (kept,) = outcome.of(facts.TrialKept)
     assert kept.measured == pytest.approx(1 / 0.6, 1e-3)
 
 
@@ -193,8 +182,8 @@ def test_who_takes_turns_comes_to_gpus_that_become_free_elsewhere() -> None:
     goals = {"goals": ["lower_height"]}
     outcome = played((1, 1), [jobs[0], jobs[2], jobs[1]], {"m": ModelFactors()}, migration=goals)
     assert moves(outcome) == [("b", "lower_height", ["n1"])]
-    (kept,) = outcome.of(TrialKept)
-    assert (kept.measured, outcome.of(TrialStarted)[0].baseline) == (1.0, 0.5)
+    (kept,) = outcome.of(facts.TrialKept)
+    assert (kept.measured, outcome.of(facts.TrialStarted)[0].baseline) == (1.0, 0.5)
 
 
 def test_who_was_moved_on_trial_is_packed_with_nobody_meanwhile_and_others_are() -> None:
@@ -211,17 +200,17 @@ def test_who_was_moved_on_trial_is_packed_with_nobody_meanwhile_and_others_are()
         migration={"goals": ["lower_height"], "probe": 1800},
         packing={"probe": 60, "gpu_memory_mb": {"v100": 16_000}},
     )
-    assert not outcome.of(PlanRejected)
-    moved = outcome.of(TrialStarted)[0]
-    (kept,) = [event for event in outcome.of(TrialKept) if event.job_id == "b"]
+    assert not outcome.of(facts.PlanRejected)
+    moved = outcome.of(facts.TrialStarted)[0]
+    (kept,) = [event for event in outcome.of(facts.TrialKept) if event.job_id == "b"]
     packed = [
         {str(event.job_id), *map(str, event.partners)}
-        for event in outcome.of(TrialStarted)
+        for event in outcome.of(facts.TrialStarted)
         if moved.at_us < event.at_us < kept.at_us
     ]
     beside_b = {
         str(event.job_id)
-        for event in outcome.of(AllocationChanged)
+        for event in outcome.of(facts.AllocationChanged)
         if event.allocation.shares and event.allocation.shares[0].node == "n1"
     } - {"b", "c"}
     assert beside_b in packed, "others of its server are tried"
@@ -232,11 +221,11 @@ def test_a_pair_that_does_not_fit_is_parted_at_once() -> None:
     models = {"m": ModelFactors(pairs={"m": 0.0})}
     jobs = [gang("a", 1, 10), gang("b", 1, 10)]
     outcome = played((1,), jobs, models, packing={"probe": 60})
-    started, reverted = outcome.of(TrialStarted)[0], outcome.of(TrialReverted)[0]
+    started, reverted = outcome.of(facts.TrialStarted)[0], outcome.of(facts.TrialReverted)[0]
     assert reverted.reason == TrialReason.no_progress
     assert reverted.at_us - started.at_us <= 1
-    assert len(outcome.of(TrialStarted)) == 1, "a known loser"
-    assert outcome.of(SpeedChanged)
+    assert len(outcome.of(facts.TrialStarted)) == 1, "a known loser"
+    assert outcome.of(facts.SpeedChanged)
 
 
 def test_a_pair_that_gains_has_the_turns_of_both() -> None:
@@ -244,9 +233,11 @@ def test_a_pair_that_gains_has_the_turns_of_both() -> None:
     models["m"] = ModelFactors(pairs={"m": 0.8, "n": 0.1})
     jobs = [gang("a", 1, 30), gang("b", 1, 30), gang("c", 1, 30, model="n")]
     outcome = played((1,), jobs, models, packing={"probe": 60})
-    kept = [event for event in outcome.of(TrialKept) if event.reason == TrialReason.gained]
+    kept = [event for event in outcome.of(facts.TrialKept) if event.reason == TrialReason.gained]
     assert [(str(event.job_id), event.measured) for event in kept] == [("a", 1.6)]
-    turns = [str(event.job_id) for event in outcome.of(TurnStarted) if event.at_us > kept[0].at_us]
+    turns = [
+        str(event.job_id) for event in outcome.of(facts.TurnStarted) if event.at_us > kept[0].at_us
+    ]
     ends = outcome.ends_us()
     # a and b have two of three quanta at 0.8 each, so more than half of a GPU; c has a third.
     assert max(ends["a"], ends["b"]) < 61 * MINUTE_US
@@ -259,7 +250,7 @@ def test_memory_that_is_known_keeps_a_pair_from_being_tried() -> None:
     for room_mb, trials in ((16_000, 0), (18_000, 1)):
         packing = {"probe": 60, "gpu_memory_mb": {"v100": room_mb}}
         outcome = played((1,), jobs, models, packing=packing)
-        assert len(outcome.of(TrialStarted)) == trials
+        assert len(outcome.of(facts.TrialStarted)) == trials
 
 
 def test_those_that_use_their_gpu_least_are_tried_first() -> None:
@@ -273,7 +264,7 @@ def test_those_that_use_their_gpu_least_are_tried_first() -> None:
         gang("l", 1, 30, model="low"),
     ]
     outcome = played((1,), jobs, models, packing={"probe": 60})
-    first = outcome.of(TrialStarted)[0]
+    first = outcome.of(facts.TrialStarted)[0]
     assert (str(first.job_id), first.partners) == ("l", ("m",))
     assert configuration(1).gpu_type == first.key.gpu_type
 
@@ -289,9 +280,9 @@ def test_a_pack_ends_with_the_job_whose_gpu_one_of_it_is_given_for_its_own() -> 
         gang("c", 1, 60, model="mid"),
     ]
     outcome = played((2,), jobs, models, packing={"probe": 60})
-    started, kept, parted = outcome.of(TrialStarted, TrialKept, TrialReverted)
+    started, kept, parted = outcome.of(facts.TrialStarted, facts.TrialKept, facts.TrialReverted)
     assert (str(started.job_id), started.partners, kept.reason) == ("a", ("c",), "gained")
-    (rehomed,) = outcome.of(JobReshaped)
+    (rehomed,) = outcome.of(facts.JobReshaped)
     assert (str(rehomed.job_id), rehomed.at_us) == ("c", outcome.ends_us()["b"])
     assert parted.reason == TrialReason.room
     assert parted.at_us - rehomed.at_us <= MINUTE_US, "with the next news of the cluster"

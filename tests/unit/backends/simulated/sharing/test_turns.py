@@ -3,18 +3,7 @@
 from shunter.backends.simulated import Costs, SimulatedBackend, Slicing
 from shunter.core import AttemptExited, Continue, Input, ReshapeAttempt, Stop, Weigh
 from shunter.core.speeds import SpeedModel
-from shunter.events import (
-    Allocation,
-    AttemptStarted,
-    JobContinued,
-    JobId,
-    JobStopped,
-    JobSuspended,
-    Sharing,
-    SpeedChanged,
-    TurnEnded,
-    TurnStarted,
-)
+from shunter.events import Allocation, JobId, Sharing, facts
 from tests.factories import allocation, configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,
@@ -51,11 +40,11 @@ def world(*lasts: int, quantum_us: int = 10, switch_us: int = 0, **options: obje
 
 def turns(seen: list[Input], job: str) -> list[tuple[int, str]]:
     """Return when a job's turns began and ended."""
-    marks = {TurnStarted: "+", TurnEnded: "-"}
+    marks = {facts.TurnStarted: "+", facts.TurnEnded: "-"}
     return [
         (one.at_us, marks[type(one)])
         for one in seen
-        if isinstance(one, TurnStarted | TurnEnded) and one.job_id == job
+        if isinstance(one, facts.TurnStarted | facts.TurnEnded) and one.job_id == job
     ]
 
 
@@ -73,7 +62,7 @@ def test_start_of_an_attempt_is_told_before_its_first_turn() -> None:
     hand = world(10)
     hand.orders(launch(0, where=FIRST))
     kinds = [type(one) for one in hand.goes_on()]
-    assert kinds == [AttemptStarted, TurnStarted, AttemptExited]
+    assert kinds == [facts.AttemptStarted, facts.TurnStarted, AttemptExited]
 
 
 def test_three_jobs_on_two_gpus_have_two_turns_of_three() -> None:
@@ -83,7 +72,7 @@ def test_three_jobs_on_two_gpus_have_two_turns_of_three() -> None:
     )
     seen = hand.goes_on()
     assert ends(seen) == {"j0": 50, "j1": 60, "j2": 60}
-    started = [one for one in seen if isinstance(one, TurnStarted)]
+    started = [one for one in seen if isinstance(one, facts.TurnStarted)]
     assert {one.shares[0].gpu_mask for one in started if one.job_id == J2} == {1, 2}
 
 
@@ -97,7 +86,7 @@ def test_jobs_that_keep_their_homes_have_turns_there_but_for_those_that_move() -
         )
         seen = hand.goes_on()
         assert max(ends(seen).values()) == last_us
-        started = [one for one in seen if isinstance(one, TurnStarted)]
+        started = [one for one in seen if isinstance(one, facts.TurnStarted)]
         masks = {one.shares[0].gpu_mask for one in started if one.job_id == J2}
         assert masks == ({1, 2} if moving else {1})
         assert {one.job_id for one in started if one.can_move} == moving
@@ -143,7 +132,7 @@ def test_job_that_waits_for_its_first_turn_slows_nobody_down() -> None:
     hand.until(4)
     hand.orders(launch(1, where=FIRST))
     seen = hand.goes_on()
-    assert [one for one in seen if isinstance(one, SpeedChanged)] == []
+    assert [one for one in seen if isinstance(one, facts.SpeedChanged)] == []
     assert turns(seen, "j0") == [(10, "-"), (20, "+")]
     assert ends(seen) == {"j0": 30, "j1": 40}
 
@@ -164,7 +153,7 @@ def test_job_suspended_while_it_waits_keeps_its_work() -> None:
     hand.until(13)
     hand.orders(suspend(0))
     left = hand.until(14)
-    assert [one.lost_us for one in left if isinstance(one, JobSuspended)] == [0]
+    assert [one.lost_us for one in left if isinstance(one, facts.JobSuspended)] == [0]
     hand.orders(resume(0, where=turning(n0=2)))
     assert ends(hand.goes_on())["j0"] == 24
 
@@ -176,11 +165,11 @@ def test_job_that_is_stopped_takes_no_turns_until_it_goes_on() -> None:
     hand.orders(Stop(J0, 1))
     seen = hand.until(30)
     assert turns(seen, "j0") == [(4, "-")]
-    assert [one.at_us for one in seen if isinstance(one, JobStopped)] == [4]
+    assert [one.at_us for one in seen if isinstance(one, facts.JobStopped)] == [4]
     assert ends(seen) == {"j1": 24}
     hand.orders(Continue(J0, 1))
     seen = hand.goes_on()
-    assert [one.at_us for one in seen if isinstance(one, JobContinued)] == [30]
+    assert [one.at_us for one in seen if isinstance(one, facts.JobContinued)] == [30]
     assert ends(seen) == {"j0": 46}
 
 
@@ -188,7 +177,7 @@ def test_speed_of_a_turn_is_told_with_it() -> None:
     hand = world(10, 10, speeds=HALF)
     hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
     seen = hand.goes_on()
-    assert {one.speed for one in seen if isinstance(one, TurnStarted)} == {0.5}
+    assert {one.speed for one in seen if isinstance(one, facts.TurnStarted)} == {0.5}
     assert ends(seen) == {"j0": 30, "j1": 40}
 
 

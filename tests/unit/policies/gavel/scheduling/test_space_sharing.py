@@ -10,16 +10,7 @@ from shunter.core import AttemptExited, SubmitJob
 from shunter.core.planning import PLACEMENTS
 from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events import (
-    AllocationChanged,
-    AttemptStarted,
-    GpuType,
-    Level,
-    ProfileSampled,
-    Sharing,
-    SpeedChanged,
-    TargetsSet,
-)
+from shunter.events import GpuType, Level, Sharing, facts
 from shunter.policies.gavel import Gavel, GavelPolicy
 from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 
@@ -55,10 +46,10 @@ def played(*jobs: Any, gpus: int = 1, policy: GavelPolicy | None = None, **field
     return run(world, policy or gavel())
 
 
-def shared(outcome: Outcome) -> list[AllocationChanged]:
+def shared(outcome: Outcome) -> list[facts.AllocationChanged]:
     return [
         event
-        for event in outcome.of(AllocationChanged)
+        for event in outcome.of(facts.AllocationChanged)
         if event.allocation.sharing is Sharing.packed
     ]
 
@@ -71,8 +62,8 @@ def test_jobs_that_get_more_done_together_share_their_gpu_to_the_end() -> None:
     outcome = played(light(0), light(1))
 
     assert outcome.ends_us() == {"j0": 8 * TURN_US, "j1": 8 * TURN_US}
-    assert [event.job_id for event in outcome.of(AllocationChanged)] == ["j0", "j1"]
-    assert [target.jobs for target in outcome.of(TargetsSet)[0].targets] == [(J0, J1)]
+    assert [event.job_id for event in outcome.of(facts.AllocationChanged)] == ["j0", "j1"]
+    assert [target.jobs for target in outcome.of(facts.TargetsSet)[0].targets] == [(J0, J1)]
 
 
 def test_jobs_that_get_less_done_together_take_turns() -> None:
@@ -117,16 +108,16 @@ def test_job_that_is_joined_stays_and_is_opened_to_the_other() -> None:
 def test_job_whose_partner_ends_stays_where_it_is() -> None:
     outcome = played(light(0, lasts=3), light(1))
 
-    assert outcome.of(SpeedChanged) == [SpeedChanged(4 * TURN_US, J1, 1, 1.0)]
+    assert outcome.of(facts.SpeedChanged) == [facts.SpeedChanged(4 * TURN_US, J1, 1, 1.0)]
     assert outcome.ends_us() == {"j0": 4 * TURN_US, "j1": 7 * TURN_US}
-    assert len(outcome.of(AllocationChanged)) == 2
+    assert len(outcome.of(facts.AllocationChanged)) == 2
 
 
 def test_three_jobs_on_one_gpu_are_never_there_at_once() -> None:
     """Each is to have two thirds of the time beside one of the others."""
     outcome = played(light(0), light(1), light(2))
 
-    first = outcome.of(TargetsSet)[0].targets
+    first = outcome.of(facts.TargetsSet)[0].targets
     assert [(target.jobs, round(target.fraction, 6)) for target in first] == [
         ((J0, J1), 0.333333),
         ((J1, J2), 0.333333),
@@ -181,8 +172,8 @@ def test_sample_of_a_job_beside_another_says_nothing_of_it_alone() -> None:
     world = World(servers=(node_added(gpus=1),), round_us=TURN_US)
     core, _ = world.scheduler(gavel(), instant=False)
     core.step(0, [SubmitJob(0, name, job_spec(model="light"), TURN_US) for name in (J0, J1)])
-    core.step(1, [AttemptStarted(1, name, 1) for name in (J0, J1)])
-    sample = ProfileSampled(2, J0, 1, step=5, batch_s=4.0)
+    core.step(1, [facts.AttemptStarted(1, name, 1) for name in (J0, J1)])
+    sample = facts.ProfileSampled(2, J0, 1, step=5, batch_s=4.0)
 
     core.step(2, [sample])
     assert core.memory.measured.rates == {}
@@ -197,12 +188,12 @@ def test_sample_of_a_job_beside_another_says_what_its_kind_keeps_there() -> None
     world = World(servers=(node_added(gpus=1),), round_us=TURN_US)
     core, _ = world.scheduler(gavel(), instant=False)
     core.step(0, [SubmitJob(0, name, job_spec(model="light"), TURN_US) for name in (J0, J1)])
-    core.step(1, [AttemptStarted(1, name, 1) for name in (J0, J1)])
+    core.step(1, [facts.AttemptStarted(1, name, 1) for name in (J0, J1)])
     assert core.state.jobs[J0].allocation.sharing is Sharing.packed
 
-    core.step(2, [ProfileSampled(2, J0, 1, step=5, batch_s=1.25)])
+    core.step(2, [facts.ProfileSampled(2, J0, 1, step=5, batch_s=1.25)])
     assert not core.memory.measured.kept_used  # four fifths are as good as three quarters
-    core.step(3, [ProfileSampled(3, J1, 1, step=5, batch_s=5.0)])
+    core.step(3, [facts.ProfileSampled(3, J1, 1, step=5, batch_s=5.0)])
     core.step(TURN_US, [])
 
     assert core.memory.measured.kept_used == {("v100", "light", "light", "1"): pytest.approx(0.65)}
@@ -215,10 +206,10 @@ def test_pairs_of_a_kind_follow_what_was_measured(batch_s: float) -> None:
     world = World(servers=(node_added(gpus=1),), round_us=TURN_US)
     core, _ = world.scheduler(gavel(), instant=False)
     core.step(0, [SubmitJob(0, name, job_spec(model="light"), TURN_US) for name in (J0, J1)])
-    core.step(1, [AttemptStarted(1, name, 1) for name in (J0, J1)])
+    core.step(1, [facts.AttemptStarted(1, name, 1) for name in (J0, J1)])
 
     for at_us in (2, 3):
-        core.step(at_us, [ProfileSampled(at_us, J0, 1, step=at_us, batch_s=batch_s)])
+        core.step(at_us, [facts.ProfileSampled(at_us, J0, 1, step=at_us, batch_s=batch_s)])
     core.step(TURN_US, [])
 
     together = [target for target in core.state.targets if len(target.jobs) == 2]

@@ -7,18 +7,7 @@ from shunter.backends.simulated import Costs
 from shunter.core import Guards
 from shunter.core.planning import PLACEMENTS
 from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
-from shunter.events import (
-    AllocationChanged,
-    AttemptStarted,
-    GpuType,
-    JobSuspended,
-    PlanRejected,
-    Reason,
-    RoundPlanned,
-    SuspendMode,
-    TargetsSet,
-    WaitReasonChanged,
-)
+from shunter.events import GpuType, Reason, SuspendMode, facts
 from shunter.policies.gavel import OBJECTIVES, Chosen, GavelPolicy, Timing
 from shunter.workloads import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
@@ -47,8 +36,8 @@ def on_one_gpu(*jobs: TraceJob, **fields: Any) -> World:
     return World(servers=(node_added(gpus=1),), jobs=jobs, round_us=TURN_US, **fields)
 
 
-def starts_of(outcome: Outcome, name: str) -> list[AllocationChanged]:
-    changes = outcome.of(AllocationChanged)
+def starts_of(outcome: Outcome, name: str) -> list[facts.AllocationChanged]:
+    changes = outcome.of(facts.AllocationChanged)
     return [each for each in changes if each.job_id == name and each.allocation.shares]
 
 
@@ -92,7 +81,7 @@ def test_gpu_that_falls_free_within_a_turn_is_used_at_the_next_round() -> None:
 def test_nothing_is_planned_while_everybody_is_where_it_is_to_stay() -> None:
     outcome = run(on_one_gpu(job(0, 100)), gavel())
 
-    assert len(outcome.of(RoundPlanned)) <= 3
+    assert len(outcome.of(facts.RoundPlanned)) <= 3
 
 
 def aware_world(*jobs: TraceJob) -> World:
@@ -106,7 +95,7 @@ def test_job_that_gains_most_from_the_fast_type_gets_it() -> None:
 
     outcome = run(aware_world(*jobs), gavel("max_sum_throughput").knowing(TABLE))
 
-    first = outcome.of(TargetsSet)[0]
+    first = outcome.of(facts.TargetsSet)[0]
     shares = {(*target.jobs, target.gpu_type): target.fraction for target in first.targets}
     assert shares["keen", V100] > 0.9
     assert shares["calm", K80] > 0.9
@@ -117,7 +106,9 @@ def test_agnostic_shares_divide_every_type_alike() -> None:
 
     outcome = run(aware_world(*jobs), gavel(aware=False).knowing(TABLE))
 
-    assert {round(target.fraction, 6) for target in outcome.of(TargetsSet)[0].targets} == {0.5}
+    assert {round(target.fraction, 6) for target in outcome.of(facts.TargetsSet)[0].targets} == {
+        0.5
+    }
 
 
 def test_two_jobs_that_change_places_do_so_in_one_plan() -> None:
@@ -125,7 +116,7 @@ def test_two_jobs_that_change_places_do_so_in_one_plan() -> None:
 
     outcome = run(aware_world(*jobs), gavel("isolated").knowing(TABLE))
 
-    assert outcome.of(PlanRejected) == []
+    assert outcome.of(facts.PlanRejected) == []
     nodes = {change.allocation.shares[0].node for change in starts_of(outcome, "j0")}
     assert nodes == {"v", "k"}
 
@@ -140,7 +131,7 @@ def test_quota_bounds_a_queue() -> None:
 
     outcome = run(world, gavel())
 
-    assert outcome.of(PlanRejected) == []
+    assert outcome.of(facts.PlanRejected) == []
     assert max(outcome.ends_us()["j0"], outcome.ends_us()["j1"]) == 4 * TURN_US
 
 
@@ -160,7 +151,7 @@ def test_job_without_a_place_on_the_type_it_is_owed_runs_on_another() -> None:
     outcome = run(world, gavel("max_sum_throughput").knowing(TABLE))
 
     (start,) = starts_of(outcome, "j0")
-    assert outcome.of(TargetsSet)[0].targets[0].gpu_type == V100
+    assert outcome.of(facts.TargetsSet)[0].targets[0].gpu_type == V100
     assert (start.at_us, start.allocation.shares[0].node) == (0, "k")
     assert start.because.rule == "spare_gpus"
 
@@ -171,7 +162,7 @@ def test_jobs_on_other_types_than_they_are_owed_are_bound_by_the_quota() -> None
 
     outcome = run(world, gavel("max_sum_throughput").knowing(TABLE))
 
-    assert outcome.of(PlanRejected) == []
+    assert outcome.of(facts.PlanRejected) == []
     first_us = [starts_of(outcome, name)[0].at_us for name in ("j0", "j1")]
     assert sorted(first_us) == [0, TURN_US]
 
@@ -181,8 +172,10 @@ def test_guarded_job_keeps_its_gpu_over_the_end_of_a_turn() -> None:
 
     outcome = run(world, gavel())
 
-    assert outcome.of(PlanRejected) == []
-    left_us = [each.at_us for each in outcome.of(AllocationChanged) if not each.allocation.shares]
+    assert outcome.of(facts.PlanRejected) == []
+    left_us = [
+        each.at_us for each in outcome.of(facts.AllocationChanged) if not each.allocation.shares
+    ]
     assert left_us[0] == starts_of(outcome, "j1")[0].at_us == 2 * TURN_US
     assert all(later - sooner >= 2 * TURN_US for sooner, later in pairwise(left_us))
 
@@ -206,14 +199,14 @@ def test_job_without_gpus_waits_for_the_cpus_that_a_job_with_gpus_takes_in_the_s
 
     outcome = run(world, gavel())
 
-    assert outcome.of(PlanRejected) == []
+    assert outcome.of(facts.PlanRejected) == []
     assert outcome.ends_us() == {"j1": 2 * TURN_US, "j0": 3 * TURN_US}
 
 
 def test_waiting_job_is_told_what_it_got_of_its_share() -> None:
     outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
 
-    told = outcome.of(WaitReasonChanged)[0]
+    told = outcome.of(facts.WaitReasonChanged)[0]
     assert told.job_id == "j1"
     assert told.wait.reason in {Reason.time_sliced, Reason.share_met}
     kind, gpu_type, target, received = told.wait.detail.split(":")
@@ -224,7 +217,7 @@ def test_waiting_job_is_told_what_it_got_of_its_share() -> None:
 def test_preempted_job_is_told_its_share_and_who_gains() -> None:
     outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
 
-    left = next(each for each in outcome.of(AllocationChanged) if not each.allocation.shares)
+    left = next(each for each in outcome.of(facts.AllocationChanged) if not each.allocation.shares)
     assert left.because.rule in {"share_met", "time_sliced"}
     assert left.because.detail == "v100"
     assert left.because.scores[0] == 0.5
@@ -240,9 +233,9 @@ def test_turn_begins_once_a_start_that_takes_longer_than_a_turn_is_over() -> Non
     outcome = run(world, gavel())
 
     assert sorted(outcome.ends_us()) == ["j0", "j1"]
-    began = {(one.job_id, one.attempt): one.at_us for one in outcome.of(AttemptStarted)}
-    assert outcome.of(JobSuspended)
-    for left in outcome.of(JobSuspended):
+    began = {(one.job_id, one.attempt): one.at_us for one in outcome.of(facts.AttemptStarted)}
+    assert outcome.of(facts.JobSuspended)
+    for left in outcome.of(facts.JobSuspended):
         assert left.at_us - began[left.job_id, left.attempt] >= TURN_US
 
 
@@ -251,5 +244,5 @@ def test_job_that_would_begin_anew_stays_where_nobody_wants_its_place() -> None:
     nodes = (node_added(0, 1, gpu_type="k80"), node_added(1, 1, gpu_type="v100"))
     alone = trace_job(0, lasts=10 * TURN_US, suspend_mode=SuspendMode.restart)
     outcome = run(World(servers=nodes, jobs=(alone,), round_us=TURN_US), gavel())
-    assert len(outcome.of(AllocationChanged)) == 1
+    assert len(outcome.of(facts.AllocationChanged)) == 1
     assert outcome.ends_us() == {"j0": 10 * TURN_US}
