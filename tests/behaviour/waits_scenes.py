@@ -27,7 +27,7 @@ from typing import Any
 from shunter.api import queue_document
 from shunter.ask import state_document, told_apart, wait_of
 from shunter.ask.why import Explanation, details, document, needs, suffices
-from shunter.backends.simulated import Costs
+from shunter.backends.simulated import Costs, Credit, EndSeen, Progress, RoundEnds
 from shunter.cli import clause
 from shunter.core import (
     CancelJob,
@@ -47,6 +47,7 @@ from shunter.core.fold import replay
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
 from shunter.events import Dependency, JobId, Level, NodeName, SuspendMode
+from shunter.workloads import TraceJob
 from tests.factories import World, policy, quota, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
@@ -256,24 +257,24 @@ class _Reading:
         if order := _ORDER.fullmatch(clause):
             by, what_to_do, what, to, at = order.groups()
             self.orders.append(_ORDERS[what_to_do](int(at), what, by, to or ""))
-        elif job := _JOB.fullmatch(clause):
-            self._made["jobs"] += (_job(*job.groups()),)
+        elif job := job_in(clause):
+            self._made["jobs"] += (job,)
         elif kind == "under":
             name, _, params = rest.partition(", ")
-            self.under = policy(name, **_fields(params)) if params else name
+            self.under = policy(name, **fields_of(params)) if params else name
         elif kind == "until":
             self._made["until_us"] = _us(rest)
         elif kind == "rounds":
             self._made["round_us"] = int(rest.removeprefix("of "))
         elif kind == "servers":
             counts, _, more = rest.partition(", ")
-            self._made["servers"] = servers(*map(int, counts.split()), **_fields(more))
+            self._made["servers"] = servers(*map(int, counts.split()), **fields_of(more))
         elif kind == "quota":
             queue, gpus = rest.split()
             self._made["queues"] += (quota(queue, int(gpus)),)
         elif kind in ("guard", "costs"):
             made: Any = Guards if kind == "guard" else Costs
-            self._made["guards" if kind == "guard" else kind] = made(**_fields(rest))
+            self._made["guards" if kind == "guard" else kind] = made(**fields_of(rest))
         else:
             raise ValueError(f"no clause of a scene: {clause!r}")
 
@@ -292,10 +293,20 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "shapes": lambda text: (tuple(map(int, text.split("+"))),),
     "depends_on": lambda text: (Dependency(JobId(text)),),
     "only_lower": "yes".__eq__,
+    "progress": Progress,
+    "credit": Credit,
+    "end_seen": EndSeen,
+    "round_ends": RoundEnds,
+    "keeps_homes": "yes".__eq__,
+    "at_boundary": "yes".__eq__,
+    "by_model": lambda text: tuple(
+        (model, int(us)) for model, _, us in (one.partition(":") for one in text.split("+"))
+    ),
+    "moving": lambda text: frozenset({JobId(text)}),
 }
 
 
-def _fields(text: str) -> dict[str, Any]:
+def fields_of(text: str) -> dict[str, Any]:
     """Return `name=value, …` as what the names mean; digits are numbers."""
     pairs = [each.split("=") for each in text.split(", ") if each]
     return {name: _VALUES.get(name, _plain)(value) for name, value in pairs}
@@ -309,7 +320,10 @@ def _us(text: str) -> int:
     return int(text[:-1]) * 1_000_000 if text.endswith("s") else int(text)
 
 
-def _job(name: str, gpus: str, lasts: str | None, at: str | None, more: str | None) -> Any:
-    return trace_job(
-        name, int(gpus), lasts=_us(lasts or "10"), at=_us(at or "0"), **_fields(more or "")
-    )
+def job_in(clause: str) -> TraceJob | None:
+    """Return the job that a clause such as `j1: 2 GPUs for 5 at 1` describes; None: it does not."""
+    if not (found := _JOB.fullmatch(clause)):
+        return None
+    name, gpus, lasts, at, more = found.groups()
+    lasts_us, at_us = _us(lasts or "10"), _us(at or "0")
+    return trace_job(name, int(gpus), lasts=lasts_us, at=at_us, **fields_of(more or ""))

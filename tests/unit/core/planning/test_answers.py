@@ -128,7 +128,10 @@ ODD: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "observers that are none": ("observers", lambda _: None, "expected a mapping"),
     "observers of text": ("observers", lambda _: {"x": print}, "expected a kind of event"),
     "an observer that is none": (
-        "observers", lambda _: {facts.JobFinished: 5}, "expected a function that observes JobFinished"),
+        "observers",
+        lambda _: {facts.JobFinished: 5},
+        "expected a function that observes JobFinished",
+    ),
 }  # fmt: skip
 each = pytest.mark.parametrize(("hook", "answer", "words"), ODD.values(), ids=ODD)
 
