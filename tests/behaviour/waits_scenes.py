@@ -10,6 +10,7 @@ A scene is a text of clauses, parted by semicolons or line ends:
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
+    live; j1 exits with 1 at 30         a live cluster, and what is seen; see `live_core.py`
 
 Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at
 an instant and says what has to be answered, by the names in `NAMES`. `why`, `queue` and the
@@ -46,8 +47,9 @@ from shunter.core import (
 from shunter.core.fold import replay
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
-from shunter.events import Dependency, JobId, Level, NodeName, SuspendMode
+from shunter.events import Dependency, DependsWhen, Event, JobId, Level, NodeName, SuspendMode
 from shunter.workloads import TraceJob
+from tests.behaviour.live_core import LiveScript, life_of, us
 from tests.factories import World, policy, quota, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
@@ -79,6 +81,7 @@ class Answer:
     found: Explanation
     said: dict[str, Any]
     state: State
+    events: list[Event]
 
     @property
     def reason(self) -> str | None:
@@ -158,6 +161,8 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "made_room": lambda got: got.decision["made_room"],  # who had to leave for it
     "preemptions": lambda got: got.said["totals"]["preemptions"],
     "totals": lambda got: got.said["totals"],
+    "log": lambda got: life_of(got.events, JobId(got.found.story.job_id)),
+    "then": lambda got: NAMES["log"](got).partition("; ")[2],  # after its first instant
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
 }
@@ -173,6 +178,9 @@ def played(scene: Scene) -> Recorded:
     for part in re.split(r"[;\n]", scene):
         if part.strip():
             reading.take(part.strip())
+    if reading.live is not None:
+        made = reading.world()
+        return reading.live.played(made.pop("jobs"), reading.orders, **made)
     return record(World(**reading.world()), reading.under, *reading.orders)
 
 
@@ -181,14 +189,14 @@ def answer(scene: Scene, job: JobId, at_us: int | None) -> Answer:
     recorded = played(scene)
     found = asyncio.run(asked(recorded, job, at_us))
     upto = [event for event in recorded.events if at_us is None or event.at_us <= at_us]
-    return Answer(found, document(found), replay(upto))
+    return Answer(found, document(found), replay(upto), upto)
 
 
 def check(case: Row) -> None:
     """Hold a row against what is answered, and the answers of `why`, queue and metrics together."""
     job, _, instants = case.asks.partition(" at ")
     for instant in instants.split(", "):
-        got = answer(case.scene, JobId(job), _us(instant) if instant else None)
+        got = answer(case.scene, JobId(job), us(instant) if instant else None)
         _check_expected(got, case.expects)
         _check_agreement(got, is_stale=case.expects.get("is_stale", False))
 
@@ -239,7 +247,7 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
 }
-_ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+)")
+_ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+s?)")
 _JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+s?))?(?: at (\d+s?))?(?:, (.+))?")
 
 
@@ -249,6 +257,7 @@ class _Reading:
     def __init__(self) -> None:
         self.under: str | RankedPolicy = "fifo"
         self.orders: list[Command] = []
+        self.live: LiveScript | None = None
         self._made: dict[str, Any] = {"jobs": (), "queues": ()}
 
     def take(self, clause: str) -> None:
@@ -256,14 +265,18 @@ class _Reading:
         kind, _, rest = clause.partition(" ")
         if order := _ORDER.fullmatch(clause):
             by, what_to_do, what, to, at = order.groups()
-            self.orders.append(_ORDERS[what_to_do](int(at), what, by, to or ""))
+            self.orders.append(_ORDERS[what_to_do](us(at), what, by, to or ""))
         elif job := job_in(clause):
             self._made["jobs"] += (job,)
+        elif self.live is not None and self.live.takes(clause):
+            pass
+        elif kind.rstrip(",") == "live":
+            self.live = LiveScript(fields_of(rest))
         elif kind == "under":
             name, _, params = rest.partition(", ")
             self.under = policy(name, **fields_of(params)) if params else name
         elif kind == "until":
-            self._made["until_us"] = _us(rest)
+            self._made["until_us"] = us(rest)
         elif kind == "rounds":
             self._made["round_us"] = int(rest.removeprefix("of "))
         elif kind == "servers":
@@ -292,32 +305,34 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "gpu_types": lambda text: tuple(text.split("+")),
     "shapes": lambda text: (tuple(map(int, text.split("+"))),),
     "depends_on": lambda text: (Dependency(JobId(text)),),
-    "only_lower": "yes".__eq__,
+    "depends_on_any_end_of": lambda text: (Dependency(JobId(text), DependsWhen.any),),
+    **dict.fromkeys(
+        (
+            *("only_lower", "keeps_homes", "at_boundary", "checkpoints_stay", "launches_wait"),
+            *("bounds_departures", "retries_elsewhere"),
+        ),
+        "yes".__eq__,
+    ),
     "progress": Progress,
     "credit": Credit,
     "end_seen": EndSeen,
     "round_ends": RoundEnds,
-    "keeps_homes": "yes".__eq__,
-    "at_boundary": "yes".__eq__,
     "by_model": lambda text: tuple(
         (model, int(us)) for model, _, us in (one.partition(":") for one in text.split("+"))
     ),
     "moving": lambda text: frozenset({JobId(text)}),
 }
+_LONG = {"depends_on_any_end_of": "depends_on"}
 
 
 def fields_of(text: str) -> dict[str, Any]:
     """Return `name=value, …` as what the names mean; digits are numbers."""
     pairs = [each.split("=") for each in text.split(", ") if each]
-    return {name: _VALUES.get(name, _plain)(value) for name, value in pairs}
+    return {_LONG.get(name, name): _VALUES.get(name, _plain)(value) for name, value in pairs}
 
 
 def _plain(text: str) -> int | str:
-    return _us(text) if text.rstrip("s").isdigit() else text
-
-
-def _us(text: str) -> int:
-    return int(text[:-1]) * 1_000_000 if text.endswith("s") else int(text)
+    return us(text) if text.rstrip("s").isdigit() else text
 
 
 def job_in(clause: str) -> TraceJob | None:
@@ -325,5 +340,5 @@ def job_in(clause: str) -> TraceJob | None:
     if not (found := _JOB.fullmatch(clause)):
         return None
     name, gpus, lasts, at, more = found.groups()
-    lasts_us, at_us = _us(lasts or "10"), _us(at or "0")
+    lasts_us, at_us = us(lasts or "10"), us(at or "0")
     return trace_job(name, int(gpus), lasts=lasts_us, at=at_us, **fields_of(more or ""))

@@ -12,12 +12,10 @@ from shunter.core import (
     CancelJob,
     ChangePriority,
     Command,
-    DrainNode,
     Effect,
     HoldJob,
     Input,
     JobPhase,
-    Launch,
     Move,
     ReleaseJob,
     RestoreNode,
@@ -30,7 +28,7 @@ from shunter.core import (
     launch_of,
 )
 from shunter.errors import IllegalEventError
-from shunter.events import NOTHING, Allocation, Dependency, DependsWhen, Event, Sharing, facts
+from shunter.events import NOTHING, Allocation, Dependency, Event, Sharing, facts
 from tests.factories import BECAUSE, World, allocation, job_id, job_spec, node_name, policy, servers
 from tests.property.puppet import Puppet
 
@@ -85,66 +83,6 @@ def test_every_command_and_observation_has_a_handler() -> None:
 def test_command_that_comes_too_late_changes_nothing(late: Command) -> None:
     core = running(core_of(2))
     assert kinds(core, late) == []
-
-
-def test_drained_server_takes_jobs_again_once_it_is_restored() -> None:
-    core = core_of(1)
-    assert facts.NodeDrained in kinds(core, DrainNode(0, N0))
-    core.step(0, [submit(0)])
-    assert facts.AllocationChanged in kinds(core, RestoreNode(0, N0))
-
-
-def test_waiting_job_ends_with_its_cancellation() -> None:
-    core = running(core_of(1))
-    core.step(0, [submit(1)])
-    assert kinds(core, CancelJob(0, J1))[:2] == [facts.JobCancelRequested, facts.JobCancelled]
-
-
-def test_running_job_ends_when_its_processes_have() -> None:
-    core = running(core_of(1))
-    events, orders = core.step(0, [CancelJob(0, J0)])
-    assert [type(event) for event in events] == [facts.JobCancelRequested]
-    assert orders == [Terminate(J0, 1)]
-    ended = kinds(core, AttemptExited(0, J0, 1, 143, released=True))
-    assert ended[:3] == [facts.AttemptEnded, facts.GpusReleased, facts.JobCancelled]
-
-
-def test_job_whose_end_is_seen_before_its_gpus_are_free_ends_when_they_are() -> None:
-    core = running(core_of(1))
-    assert kinds(core, AttemptExited(0, J0, 1, 0)) == [facts.AttemptEnded]
-    assert kinds(core, facts.GpusReleased(0, J0, 1))[:2] == [facts.GpusReleased, facts.JobFinished]
-
-
-@pytest.mark.parametrize(
-    ("exit_code", "end"), [(0, facts.JobFinished), (1, facts.JobFailed), (None, facts.JobFailed)]
-)
-def test_exit_code_says_how_a_job_ended(exit_code: int | None, end: type[Event]) -> None:
-    core = running(core_of(1))
-    assert end in kinds(core, AttemptExited(0, J0, 1, exit_code, released=True))
-
-
-@pytest.mark.parametrize(
-    "over",
-    [facts.AttemptLost(0, J0, 1, "node lost"), facts.LaunchFailed(0, J0, 1, "no")],
-    ids=lambda over: type(over).__name__,
-)
-def test_cancelled_job_gets_no_other_attempt_when_its_own_is_lost(over: Input) -> None:
-    core = core_of(1)
-    core.step(0, [submit(0)])
-    core.step(0, [CancelJob(0, J0)])
-    assert kinds(core, over)[1:2] == [facts.JobCancelled]
-
-
-def test_job_that_has_exited_does_not_run_again_when_its_server_is_lost() -> None:
-    core = running(core_of(1))
-    core.step(0, [AttemptExited(0, J0, 1, 0)])
-    assert kinds(core, facts.AttemptLost(0, J0, 1, "node lost"))[1:2] == [facts.JobFinished]
-
-
-def test_lost_attempt_waits_for_another_one() -> None:
-    core = running(core_of(1))
-    core.step(0, [facts.NodeLost(0, N0), facts.AttemptLost(0, J0, 1, "node lost")])
-    assert core.state.jobs[J0].phase is JobPhase.waiting
 
 
 def moved(core: Scheduler, puppet: Puppet, wish: Move | Start) -> None:
@@ -228,13 +166,6 @@ def test_job_whose_dependency_failed_is_cancelled_with_all_behind_it() -> None:
         facts.JobCancelled(0, J2, "dependency"),
     ]
     assert orders == [Terminate(J1, 0), Terminate(J2, 0)]
-
-
-def test_job_that_waits_for_any_end_starts_after_a_failure() -> None:
-    core = running(core_of(1))
-    core.step(0, [submit(1, depends_on=(Dependency(J0, DependsWhen.any),))])
-    orders = effects(core, AttemptExited(0, J0, 1, 1, released=True))
-    assert [order.job_id for order in orders if isinstance(order, Launch)] == [J1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,266 @@
+"""A live core under a script: what people order, what backends see, and what becomes of it.
+
+What a backend does by itself is done here: an attempt starts, leaves or ends as soon as it is
+told to, or so much later as the script says. Clauses of a scene, beside those of `waits_scenes`:
+
+    live, bounds_departures=yes             the rules that differ from those of a simulation
+    launches take 3; leaving takes 2        from order to observation; `ending takes 5`
+    j0 cannot be launched until 5s          `from 3s until 5s`; `j0 can never be launched`
+    j0 exits with 1 at 5                    `with nothing`: nobody saw the code
+    j0 leaves at 5; j0 saves step 7 at 4    by itself; `j0 is ended by Slurm at 5`
+    j0 is done with 1 at 5; j0 is gone at 6  ended, and its GPUs are free later; `begins to leave`
+    j0 is lost at 5; j0 is not launched at 5
+    n0 is lost at 6; n0 is silent at 7; n0 answers at 8
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shunter.core import (
+    AttemptExited,
+    Command,
+    Input,
+    Launch,
+    Resume,
+    Scheduler,
+    SubmitJob,
+    SuspendAttempt,
+    Terminate,
+)
+from shunter.events import BACKING_OFF, Event, JobId, NodeName, facts
+from shunter.workloads import TraceJob
+from tests.factories import World, policy
+from tests.replay.eventful_run import RECORD
+from tests.replay.recording import Recorded, rebuilt
+
+Seen = Callable[[int, Scheduler], list[Input]]
+"""What is seen at an instant, given the state at that time."""
+
+_TAKES = re.compile(r"(launches|leaving|ending) takes? (\d+s?)")
+_FAILS = re.compile(
+    r"(\w+) (?:cannot be launched (?:from (\d+s?) )?until (\d+s?)|can never be launched)"
+)
+_SEEN = re.compile(
+    r"(\w+) (exits with|is done with|is gone|leaves|begins to leave|is ended by|saves step|is lost"
+    r"|is not launched|is silent|answers)(?: (\w+))? at (\d+s?)"
+)
+
+
+def us(text: str) -> int:
+    """Return an instant or a duration in microseconds; seconds where an `s` follows."""
+    return int(text[:-1]) * 1_000_000 if text.endswith("s") else int(text)
+
+
+@dataclass
+class LiveScript:
+    """The clauses of a live scene that no simulation has."""
+
+    rules: dict[str, Any]
+    takes_us: dict[str, int] = field(default_factory=dict)
+    unlaunched: dict[JobId, list[range]] = field(default_factory=dict)
+    seen: list[tuple[int, Seen]] = field(default_factory=list)
+
+    def takes(self, clause: str) -> bool:
+        """Read one clause; say whether it is one of these."""
+        if found := _TAKES.fullmatch(clause):
+            self.takes_us[found[1]] = us(found[2])
+        elif found := _FAILS.fullmatch(clause):
+            when = range(us(found[2] or "0"), us(found[3])) if found[3] else range(0)
+            self.unlaunched.setdefault(JobId(found[1]), []).append(when)
+        elif found := _SEEN.fullmatch(clause):
+            name, what, value, at = found.groups()
+            self.seen.append((us(at), _observation(name, what, value or "")))
+        else:
+            return False
+        return True
+
+    def played(self, jobs: tuple[TraceJob, ...], orders: list[Command], **world: Any) -> Recorded:
+        """Return what is recorded up to the last clause, or up to `until_us` of the world."""
+        made = World(is_live=True, **self.rules, **world)
+        chosen = policy()
+        core, events = made.scheduler(chosen, instant=False)
+        events = [
+            replace(event, config=RECORD) if isinstance(event, facts.SchedulerStarted) else event
+            for event in events
+        ]
+        agenda = _Agenda()
+        for job in jobs:
+            submitted = SubmitJob(job.submit_us, job.job_id, job.spec)
+            agenda.add(job.submit_us, _given(submitted))
+        for order in orders:
+            agenda.add(order.at_us, _given(order))
+        for at_us, seen in self.seen:
+            agenda.add(at_us, seen)
+        until_us = made.until_us if made.until_us is not None else agenda.last_us()
+        now_us = 0
+        while (at_us := agenda.next_us(core.deadline_us(now_us))) <= until_us:
+            now_us = at_us
+            told, effects = core.step(now_us, agenda.due(now_us, core))
+            events += told
+            for effect in effects:
+                self._answer(effect, now_us, agenda)
+        return Recorded(events, rebuilt(chosen, core.rules))
+
+    def _answer(self, effect: object, now_us: int, agenda: "_Agenda") -> None:
+        """Put what a backend will see of an order on the agenda."""
+        if isinstance(effect, Launch | Resume):
+            when = self.unlaunched.get(effect.job_id, [])
+            if range(0) in when or any(now_us in each for each in when):
+                can_be = range(0) not in when
+                no = facts.LaunchFailed(0, effect.job_id, effect.attempt, "no", can_be)
+                agenda.add(now_us, _of_attempt(no))
+            else:
+                begun = facts.AttemptStarted(0, effect.job_id, effect.attempt)
+                agenda.add(now_us + self.takes_us.get("launches", 0), _of_attempt(begun))
+        elif isinstance(effect, SuspendAttempt):
+            name, attempt = effect.job_id, effect.attempt
+            left = (facts.JobSuspended(0, name, attempt), facts.GpusReleased(0, name, attempt))
+            agenda.add(now_us + self.takes_us.get("leaving", 0), _of_attempt(*left))
+        elif isinstance(effect, Terminate) and effect.attempt:
+            ended = AttemptExited(0, effect.job_id, effect.attempt, 143, released=True)
+            agenda.add(now_us + self.takes_us.get("ending", 0), _of_attempt(ended))
+
+
+class _Agenda:
+    """What is still to be seen, in order."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Seen]] = []
+        self._count = 0
+
+    def add(self, at_us: int, seen: Seen) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (at_us, self._count, seen))
+
+    def last_us(self) -> int:
+        return max(at_us for at_us, _, _ in self._heap)
+
+    def next_us(self, deadline_us: int | None) -> int:
+        instants = [at_us for at_us, _, _ in self._heap[:1]]
+        return min([*instants, *([] if deadline_us is None else [deadline_us]), *[1 << 60]])
+
+    def due(self, now_us: int, core: Scheduler) -> list[Input]:
+        """Return all that is seen at an instant, but for answers to what it leads to."""
+        found: list[Input] = []
+        while self._heap and self._heap[0][0] <= now_us:
+            found += heapq.heappop(self._heap)[2](now_us, core)
+        return found
+
+
+def _given(what: Input) -> Seen:
+    return lambda _, __: [what]
+
+
+def _of_attempt(*inputs: Any) -> Seen:
+    """Return what is seen of an attempt, if it is still there by then."""
+
+    def seen(at_us: int, core: Scheduler) -> list[Input]:
+        job = core.state.jobs.get(inputs[0].job_id)
+        is_there = job is not None and job.attempt == inputs[0].attempt and job.held.shares
+        return [replace(one, at_us=at_us) for one in inputs] if is_there else []
+
+    return seen
+
+
+def _observation(name: str, what: str, value: str) -> Seen:
+    def of_server(at_us: int, _: Scheduler) -> list[Input]:
+        node = NodeName(name)
+        made: dict[str, Any] = {
+            "is lost": facts.NodeLost,
+            "is silent": facts.NodeUnreachable,
+            "answers": facts.NodeReachable,
+        }
+        return [made[what](at_us, node)]
+
+    def of_job(at_us: int, core: Scheduler) -> list[Input]:
+        job = JobId(name)
+        attempt = core.state.jobs[job].attempt
+        code = int(value) if value.isdigit() else None
+        gone = facts.GpusReleased(at_us, job, attempt)
+        made: dict[str, list[Input]] = {
+            "exits with": [AttemptExited(at_us, job, attempt, code, released=True)],
+            "is done with": [AttemptExited(at_us, job, attempt, code)],
+            "is gone": [gone],
+            "leaves": [facts.JobSuspended(at_us, job, attempt), gone],
+            "begins to leave": [facts.JobSuspended(at_us, job, attempt)],
+            "is ended by": [facts.JobSuspended(at_us, job, attempt, cause="its limit"), gone],
+            "saves step": [facts.CheckpointSaved(at_us, job, attempt, "", code)],
+            "is not launched": [facts.LaunchFailed(at_us, job, attempt, "no")],
+            "is lost": [facts.AttemptLost(at_us, job, attempt, "supervisor lost")],
+        }
+        return made[what]
+
+    return of_server if name.startswith("n") else of_job
+
+
+def life_of(events: list[Event], job: JobId) -> str:
+    """Return what a log says of a job, in words: `5s: attempt 1 starts; 9s: …`."""
+    moments: dict[int, list[str]] = {}
+    for event in events:
+        for words in _words(event, job):
+            moments.setdefault(event.at_us, []).append(words)
+    told = "; ".join(f"{_at(at_us)}: {', '.join(words)}" for at_us, words in moments.items())
+    return re.sub(r"gets (\S+), (attempt \d+ starts)", r"\2 on \1", told)
+
+
+def _at(at_us: int) -> str:
+    seconds, rest = divmod(at_us, 1_000_000)
+    return f"{seconds}s" if seconds and not rest else f"{seconds}s {rest}" if seconds else str(rest)
+
+
+def _words(event: Any, job: JobId) -> Iterator[str]:
+    """Yield an event in words if it is of a job."""
+    if getattr(event, "job_id", None) != job:
+        return
+    match event:
+        case facts.JobSubmitted():
+            yield "submitted"
+        case facts.AllocationChanged():
+            yield f"gets {_gpus(event)}" if event.allocation.shares else event.because.rule
+        case facts.AttemptStarted():
+            yield f"attempt {event.attempt} starts"
+        case facts.JobHeld():
+            until = "" if event.until_us is None else f" until {_at(event.until_us)}"
+            yield f"waits{until}" if event.by == BACKING_OFF else f"held by {event.by}{until}"
+        case facts.JobReleased():
+            if event.by != BACKING_OFF:
+                yield f"released by {event.by}"
+        case facts.LaunchFailed():
+            yield f"launch {event.attempt} fails"
+        case facts.AttemptEnded():
+            yield f"exits with {event.exit_code}"
+        case facts.JobSuspended():
+            yield "leaves"
+        case facts.AttemptLost():
+            yield "lost"
+        case facts.GpusReleased() | facts.CheckpointSaved():
+            pass  # with what is told before it
+        case facts.JobRetried():
+            yield "tried again"
+        case facts.JobFailed():
+            yield f"failed ({event.cause})"
+        case facts.JobCancelled():
+            yield f"cancelled ({event.cause})" if event.cause else "cancelled"
+        case facts.JobCancelRequested():
+            yield f"{event.by or 'somebody'} cancels"
+        case facts.JobRejected():
+            yield f"rejected ({event.reason})"
+        case facts.TimeLimitReached():
+            yield "over its limit"
+        case facts.JobFinished():
+            yield "finished"
+        case facts.JobResized():
+            yield f"resized to {event.gpus}"
+        case _:
+            yield type(event).__name__
+
+
+def _gpus(event: facts.AllocationChanged) -> str:
+    shares = event.allocation.shares
+    return "+".join(
+        f"{share.node}[{','.join(str(g) for g in range(64) if share.gpu_mask >> g & 1)}]"
+        for share in shares
+    )
