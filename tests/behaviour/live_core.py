@@ -10,6 +10,8 @@ told to, or so much later as the script says. Clauses of a scene, beside those o
     j0 leaves at 5; j0 saves step 7 at 4    by itself; `j0 is ended by Slurm at 5`
     j0 is done with 1 at 5; j0 is gone at 6  ended, and its GPUs are free later; `begins to leave`
     j0 is lost at 5; j0 is not launched at 5
+    j0 is not launched for n0 at 5          its checkpoint could not be brought from there
+    j0 is too large to leave n0             no launch elsewhere succeeds that needs a copy
     n0 is lost at 6; n0 is silent at 7; n0 answers at 8
 """
 
@@ -24,6 +26,7 @@ from shunter.core import (
     Command,
     Input,
     Launch,
+    Policy,
     Resume,
     Scheduler,
     SubmitJob,
@@ -32,10 +35,12 @@ from shunter.core import (
 )
 from shunter.events import BACKING_OFF, Event, JobId, NodeName, facts
 from shunter.workloads import TraceJob
-from tests.factories import World, policy
+from tests.factories import World
 from tests.replay.eventful_run import RECORD
-from tests.replay.recording import Recorded, rebuilt
+from tests.replay.recording import Recorded, named, rebuilt
 
+Resumed = dict[tuple[JobId, int], tuple[tuple[NodeName, ...], ...]]
+"""Where the attempts of jobs find checkpoints, the newest first."""
 Seen = Callable[[int, Scheduler], list[Input]]
 """What is seen at an instant, given the state at that time."""
 
@@ -45,13 +50,21 @@ _FAILS = re.compile(
 )
 _SEEN = re.compile(
     r"(\w+) (exits with|is done with|is gone|leaves|begins to leave|is ended by|saves step|is lost"
-    r"|is not launched|is silent|answers)(?: (\w+))? at (\d+s?)"
+    r"|is not launched|is not launched for|is silent|answers)(?: (\w+))? at (\d+s?)"
 )
+_STAYS = re.compile(r"(\w+) is too large to leave (\w+)")
 
 
 def us(text: str) -> int:
     """Return an instant or a duration in microseconds; seconds where an `s` follows."""
     return int(text[:-1]) * 1_000_000 if text.endswith("s") else int(text)
+
+
+@dataclass(frozen=True)
+class LiveRecorded(Recorded):
+    """What was recorded of a live core, and what its backend was told of checkpoints."""
+
+    resumed: Resumed
 
 
 @dataclass
@@ -61,6 +74,7 @@ class LiveScript:
     rules: dict[str, Any]
     takes_us: dict[str, int] = field(default_factory=dict)
     unlaunched: dict[JobId, list[range]] = field(default_factory=dict)
+    stays: dict[JobId, NodeName] = field(default_factory=dict)
     seen: list[tuple[int, Seen]] = field(default_factory=list)
 
     def takes(self, clause: str) -> bool:
@@ -70,6 +84,8 @@ class LiveScript:
         elif found := _FAILS.fullmatch(clause):
             when = range(us(found[2] or "0"), us(found[3])) if found[3] else range(0)
             self.unlaunched.setdefault(JobId(found[1]), []).append(when)
+        elif found := _STAYS.fullmatch(clause):
+            self.stays[JobId(found[1])] = NodeName(found[2])
         elif found := _SEEN.fullmatch(clause):
             name, what, value, at = found.groups()
             self.seen.append((us(at), _observation(name, what, value or "")))
@@ -77,10 +93,12 @@ class LiveScript:
             return False
         return True
 
-    def played(self, jobs: tuple[TraceJob, ...], orders: list[Command], **world: Any) -> Recorded:
+    def played(
+        self, jobs: tuple[TraceJob, ...], orders: list[Command], by: str | Policy[Any], **world: Any
+    ) -> LiveRecorded:
         """Return what is recorded up to the last clause, or up to `until_us` of the world."""
         made = World(is_live=True, **self.rules, **world)
-        chosen = policy()
+        chosen: Any = named(by) if isinstance(by, str) else by
         core, events = made.scheduler(chosen, instant=False)
         events = [
             replace(event, config=RECORD) if isinstance(event, facts.SchedulerStarted) else event
@@ -95,14 +113,16 @@ class LiveScript:
         for at_us, seen in self.seen:
             agenda.add(at_us, seen)
         until_us = made.until_us if made.until_us is not None else agenda.last_us()
-        now_us = 0
+        now_us, resumed = 0, Resumed()
         while (at_us := agenda.next_us(core.deadline_us(now_us))) <= until_us:
             now_us = at_us
             told, effects = core.step(now_us, agenda.due(now_us, core))
             events += told
             for effect in effects:
                 self._answer(effect, now_us, agenda)
-        return Recorded(events, rebuilt(chosen, core.rules))
+                if isinstance(effect, Resume) and effect.checkpoints is not None:
+                    resumed[effect.job_id, effect.attempt] = effect.checkpoints
+        return LiveRecorded(events, rebuilt(chosen, core.rules), resumed)
 
     def _answer(self, effect: object, now_us: int, agenda: "_Agenda") -> None:
         """Put what a backend will see of an order on the agenda."""
@@ -111,6 +131,11 @@ class LiveScript:
             if range(0) in when or any(now_us in each for each in when):
                 can_be = range(0) not in when
                 no = facts.LaunchFailed(0, effect.job_id, effect.attempt, "no", can_be)
+                agenda.add(now_us, _of_attempt(no))
+            elif isinstance(effect, Resume) and self._is_bound(effect):
+                home, why = self.stays[effect.job_id], "too large"
+                no = facts.LaunchFailed(0, effect.job_id, effect.attempt, why)
+                no = replace(no, checkpoint_on=(home,), checkpoint_stays=True)
                 agenda.add(now_us, _of_attempt(no))
             else:
                 begun = facts.AttemptStarted(0, effect.job_id, effect.attempt)
@@ -122,6 +147,12 @@ class LiveScript:
         elif isinstance(effect, Terminate) and effect.attempt:
             ended = AttemptExited(0, effect.job_id, effect.attempt, 143, released=True)
             agenda.add(now_us + self.takes_us.get("ending", 0), _of_attempt(ended))
+
+    def _is_bound(self, effect: Resume) -> bool:
+        """Say whether a checkpoint is too large to be brought where a job is launched."""
+        home = self.stays.get(effect.job_id)
+        here = {share.node for share in effect.allocation.shares}
+        return bool(home) and bool(effect.checkpoints) and here != {home}
 
 
 class _Agenda:
@@ -189,6 +220,9 @@ def _observation(name: str, what: str, value: str) -> Seen:
             "is ended by": [facts.JobSuspended(at_us, job, attempt, cause="its limit"), gone],
             "saves step": [facts.CheckpointSaved(at_us, job, attempt, "", code)],
             "is not launched": [facts.LaunchFailed(at_us, job, attempt, "no")],
+            "is not launched for": [
+                facts.LaunchFailed(at_us, job, attempt, "cut", checkpoint_on=(NodeName(value),))
+            ],
             "is lost": [facts.AttemptLost(at_us, job, attempt, "supervisor lost")],
         }
         return made[what]
@@ -196,14 +230,21 @@ def _observation(name: str, what: str, value: str) -> Seen:
     return of_server if name.startswith("n") else of_job
 
 
-def life_of(events: list[Event], job: JobId) -> str:
+def life_of(events: list[Event], job: JobId, resumed: Resumed) -> str:
     """Return what a log says of a job, in words: `5s: attempt 1 starts; 9s: …`."""
     moments: dict[int, list[str]] = {}
     for event in events:
         for words in _words(event, job):
+            if isinstance(event, facts.AttemptStarted) and (job, event.attempt) in resumed:
+                words += _from(resumed[job, event.attempt])
             moments.setdefault(event.at_us, []).append(words)
     told = "; ".join(f"{_at(at_us)}: {', '.join(words)}" for at_us, words in moments.items())
-    return re.sub(r"gets (\S+), (attempt \d+ starts)", r"\2 on \1", told)
+    return re.sub(r"gets (\S+), ((?:gives \S+ up, )*)(attempt \d+ starts)", r"\2\3 on \1", told)
+
+
+def _from(places: tuple[tuple[NodeName, ...], ...]) -> str:
+    """Return where an attempt finds its checkpoints, the newest first."""
+    return f" from {' or '.join('+'.join(nodes) for nodes in places)}" if places else " anew"
 
 
 def _at(at_us: int) -> str:
@@ -252,6 +293,8 @@ def _words(event: Any, job: JobId) -> Iterator[str]:
             yield "over its limit"
         case facts.JobFinished():
             yield "finished"
+        case facts.CheckpointDiscarded():
+            yield f"gives {'+'.join(event.nodes)}/{event.attempt} up"
         case facts.JobResized():
             yield f"resized to {event.gpus}"
         case _:

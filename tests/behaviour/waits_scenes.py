@@ -33,6 +33,7 @@ from shunter.cli import clause
 from shunter.core import (
     CancelJob,
     Command,
+    DiscardCheckpoint,
     DrainNode,
     Guards,
     HoldJob,
@@ -49,7 +50,7 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
 from shunter.events import Dependency, DependsWhen, Event, JobId, Level, NodeName, SuspendMode
 from shunter.workloads import TraceJob
-from tests.behaviour.live_core import LiveScript, life_of, us
+from tests.behaviour.live_core import LiveRecorded, LiveScript, Resumed, life_of, us
 from tests.factories import World, policy, quota, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
@@ -82,6 +83,7 @@ class Answer:
     said: dict[str, Any]
     state: State
     events: list[Event]
+    resumed: Resumed
 
     @property
     def reason(self) -> str | None:
@@ -161,7 +163,7 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "made_room": lambda got: got.decision["made_room"],  # who had to leave for it
     "preemptions": lambda got: got.said["totals"]["preemptions"],
     "totals": lambda got: got.said["totals"],
-    "log": lambda got: life_of(got.events, JobId(got.found.story.job_id)),
+    "log": lambda got: life_of(got.events, JobId(got.found.story.job_id), got.resumed),
     "then": lambda got: NAMES["log"](got).partition("; ")[2],  # after its first instant
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
@@ -180,7 +182,7 @@ def played(scene: Scene) -> Recorded:
             reading.take(part.strip())
     if reading.live is not None:
         made = reading.world()
-        return reading.live.played(made.pop("jobs"), reading.orders, **made)
+        return reading.live.played(made.pop("jobs"), reading.orders, reading.under, **made)
     return record(World(**reading.world()), reading.under, *reading.orders)
 
 
@@ -189,7 +191,8 @@ def answer(scene: Scene, job: JobId, at_us: int | None) -> Answer:
     recorded = played(scene)
     found = asyncio.run(asked(recorded, job, at_us))
     upto = [event for event in recorded.events if at_us is None or event.at_us <= at_us]
-    return Answer(found, document(found), replay(upto), upto)
+    resumed = recorded.resumed if isinstance(recorded, LiveRecorded) else {}
+    return Answer(found, document(found), replay(upto), upto, resumed)
 
 
 def check(case: Row) -> None:
@@ -243,6 +246,7 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "releases": lambda at, what, by, _: ReleaseJob(at, JobId(what), by),
     "cancels": lambda at, what, by, _: CancelJob(at, JobId(what), by),
     "resizes": lambda at, what, by, to: ResizeJob(at, JobId(what), int(to), by),
+    "gives up": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
     "drains": lambda at, what, by, _: DrainNode(at, NodeName(what), by),
     "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
@@ -309,7 +313,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(
         (
             *("only_lower", "keeps_homes", "at_boundary", "checkpoints_stay", "launches_wait"),
-            *("bounds_departures", "retries_elsewhere"),
+            *("bounds_departures", "retries_elsewhere", "split_may_change"),
         ),
         "yes".__eq__,
     ),
