@@ -13,6 +13,10 @@ told to, or so much later as the script says. Clauses of a scene, beside those o
     j0 is not launched for n0 at 5          its checkpoint could not be brought from there
     j0 is too large to leave n0             no launch elsewhere succeeds that needs a copy
     n0 is lost at 6; n0 is silent at 7; n0 answers at 8
+    j0 is found on n1[0-3] at 5             elsewhere than it was to start
+    strangers take n0[0-1] and 3 CPUs and 40 MB at 5
+    j0 has started at 5, seen at 9
+    live, decentralised=yes; ana proposes j0 on n0[0-1] or n1[0-1] at 5
 """
 
 import heapq
@@ -25,18 +29,21 @@ from shunter.core import (
     AttemptExited,
     Command,
     Input,
+    JobPhase,
     Launch,
     Policy,
+    ProposeGang,
     Resume,
     Scheduler,
     SubmitJob,
     SuspendAttempt,
     Terminate,
 )
-from shunter.events import BACKING_OFF, Event, JobId, NodeName, facts
+from shunter.core.planning import KEPT, NOT_ADMITTED
+from shunter.events import BACKING_OFF, Allocation, Event, JobId, NodeName, facts
 from shunter.workloads import TraceJob
-from tests.factories import World
-from tests.replay.eventful_run import RECORD
+from tests.factories import World, allocation, scheme
+from tests.replay.eventful_run import RECORD, S
 from tests.replay.recording import Recorded, named, rebuilt
 
 Resumed = dict[tuple[JobId, int], tuple[tuple[NodeName, ...], ...]]
@@ -52,6 +59,12 @@ _SEEN = re.compile(
     r"(\w+) (exits with|is done with|is gone|leaves|begins to leave|is ended by|saves step|is lost"
     r"|is not launched|is not launched for|is silent|answers)(?: (\w+))? at (\d+s?)"
 )
+_FOUND = re.compile(r"(\w+) is found on (\S+) at (\d+s?)")
+_TAKEN = re.compile(
+    r"strangers take (\w+)(?:\[(\S+)\])?(?: and (\d+) CPUs)?(?: and (\d+) MB)? at (\d+s?)"
+)
+_STARTED = re.compile(r"(\w+) has started at (\d+s?), seen at (\d+s?)")
+_PROPOSED = re.compile(r"(\w+) proposes (\w+) on (.+) at (\d+s?)")
 _STAYS = re.compile(r"(\w+) is too large to leave (\w+)")
 
 
@@ -86,6 +99,20 @@ class LiveScript:
             self.unlaunched.setdefault(JobId(found[1]), []).append(when)
         elif found := _STAYS.fullmatch(clause):
             self.stays[JobId(found[1])] = NodeName(found[2])
+        elif found := _FOUND.fullmatch(clause):
+            self.seen.append((us(found[3]), _found_on(found[1], found[2])))
+        elif found := _TAKEN.fullmatch(clause):
+            node, gpus, cpus, memory_mb, at = found.groups()
+            beside = (int(cpus or 0) * 1000, int(memory_mb or 0))
+            taken = facts.GpusTaken(us(at), NodeName(node), mask_of(gpus or ""), "others", *beside)
+            self.seen.append((us(at), _given(taken)))
+        elif found := _STARTED.fullmatch(clause):
+            self.seen.append((us(found[3]), _started(found[1], us(found[2]))))
+        elif found := _PROPOSED.fullmatch(clause):
+            by, name, places, at = found.groups()
+            candidates = tuple(place_of(each) for each in places.split(" or "))
+            proposal = ProposeGang(us(at), JobId(name), 1, candidates, by)
+            self.seen.append((us(at), _given(proposal)))
         elif found := _SEEN.fullmatch(clause):
             name, what, value, at = found.groups()
             self.seen.append((us(at), _observation(name, what, value or "")))
@@ -97,8 +124,11 @@ class LiveScript:
         self, jobs: tuple[TraceJob, ...], orders: list[Command], by: str | Policy[Any], **world: Any
     ) -> LiveRecorded:
         """Return what is recorded up to the last clause, or up to `until_us` of the world."""
-        made = World(is_live=True, **self.rules, **world)
         chosen: Any = named(by) if isinstance(by, str) else by
+        if self.rules.pop("decentralised", False):
+            how = scheme(built_in=False, retry_us=S, retry_most_us=8 * S, reserve_for_us=30 * S)
+            world["decentralised"], chosen = how, chosen.with_scheme(how)
+        made = World(is_live=True, **self.rules, **world)
         core, events = made.scheduler(chosen, instant=False)
         events = [
             replace(event, config=RECORD) if isinstance(event, facts.SchedulerStarted) else event
@@ -190,8 +220,44 @@ def _of_attempt(*inputs: Any) -> Seen:
 
     def seen(at_us: int, core: Scheduler) -> list[Input]:
         job = core.state.jobs.get(inputs[0].job_id)
-        is_there = job is not None and job.attempt == inputs[0].attempt and job.held.shares
+        is_there = job is not None and job.attempt == inputs[0].attempt
+        if job is not None and isinstance(inputs[0], facts.AttemptStarted | facts.LaunchFailed):
+            is_there = is_there and job.phase is JobPhase.launching
+        if job is not None and job.phase is JobPhase.waiting:
+            is_there = False
         return [replace(one, at_us=at_us) for one in inputs] if is_there else []
+
+    return seen
+
+
+def mask_of(text: str) -> int:
+    """Return the mask of GPUs as they are written: `0-1,3`."""
+    found = 0
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found |= sum(1 << gpu for gpu in range(int(first), int(last or first) + 1))
+    return found
+
+
+def place_of(text: str) -> Allocation:
+    """Return GPUs as they are written: `n0[0-1]+n1[0]`."""
+    parts = [each.rstrip("]").partition("[") for each in text.split("+")]
+    return allocation(**{node: mask_of(gpus) for node, _, gpus in parts})
+
+
+def _found_on(name: str, place: str) -> Seen:
+    def seen(at_us: int, core: Scheduler) -> list[Input]:
+        job = core.state.jobs.get(JobId(name))
+        attempt = 1 if job is None else job.attempt
+        return [facts.AllocationLearned(at_us, JobId(name), attempt, place_of(place))]
+
+    return seen
+
+
+def _started(name: str, began_us: int) -> Seen:
+    def seen(at_us: int, core: Scheduler) -> list[Input]:
+        attempt = core.state.jobs[JobId(name)].attempt
+        return [facts.AttemptStarted(at_us, JobId(name), attempt, started_us=began_us)]
 
     return seen
 
@@ -260,7 +326,8 @@ def _words(event: Any, job: JobId) -> Iterator[str]:
         case facts.JobSubmitted():
             yield "submitted"
         case facts.AllocationChanged():
-            yield f"gets {_gpus(event)}" if event.allocation.shares else event.because.rule
+            gpus = gpus_of(event.allocation)
+            yield f"gets {gpus}" if gpus else event.because.rule
         case facts.AttemptStarted():
             yield f"attempt {event.attempt} starts"
         case facts.JobHeld():
@@ -293,6 +360,19 @@ def _words(event: Any, job: JobId) -> Iterator[str]:
             yield "over its limit"
         case facts.JobFinished():
             yield "finished"
+        case facts.AllocationLearned():
+            yield f"is on {gpus_of(event.allocation)}"
+        case facts.GangProposed():
+            yield f"proposed by {event.by}"
+        case facts.GangApproved():
+            yield f"approved ({event.choice})"
+        case facts.GangRejected():
+            why = {KEPT: ", kept", NOT_ADMITTED: ", not admitted"}.get(event.detail, "")
+            times = f" {event.count} times" if event.count > 1 else ""
+            yield f"rejected{times} ({event.reason}{why})"
+        case facts.ReservationSet():
+            kept = Allocation(event.shares) if event.start_us is not None else None
+            yield "keeps nothing" if kept is None else f"keeps {gpus_of(kept) or 'a place'}"
         case facts.CheckpointDiscarded():
             yield f"gives {'+'.join(event.nodes)}/{event.attempt} up"
         case facts.JobResized():
@@ -301,9 +381,9 @@ def _words(event: Any, job: JobId) -> Iterator[str]:
             yield type(event).__name__
 
 
-def _gpus(event: facts.AllocationChanged) -> str:
-    shares = event.allocation.shares
+def gpus_of(where: Allocation) -> str:
+    """Return GPUs as `n0[0,1]+n1[0]`."""
     return "+".join(
         f"{share.node}[{','.join(str(g) for g in range(64) if share.gpu_mask >> g & 1)}]"
-        for share in shares
+        for share in where.shares
     )

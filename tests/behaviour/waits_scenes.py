@@ -313,7 +313,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(
         (
             *("only_lower", "keeps_homes", "at_boundary", "checkpoints_stay", "launches_wait"),
-            *("bounds_departures", "retries_elsewhere", "split_may_change"),
+            *("bounds_departures", "retries_elsewhere", "split_may_change", "decentralised"),
         ),
         "yes".__eq__,
     ),

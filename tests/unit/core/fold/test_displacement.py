@@ -8,18 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.core import (
-    AttemptExited,
-    Effect,
-    FoldResult,
-    JobPhase,
-    Launch,
-    Scheduler,
-    State,
-    SubmitJob,
-    SuspendAttempt,
-    SuspendJob,
-)
+from shunter.core import FoldResult, JobPhase, State
 from shunter.core.fold import apply, replay
 from shunter.errors import IllegalEventError
 from shunter.events import (
@@ -32,18 +21,16 @@ from shunter.events import (
     encode_record,
     facts,
 )
+from tests.behaviour.waits_scenes import Row, check, played, row
 from tests.factories import (
-    World,
     allocation,
     attempt_started,
     granted,
     job_id,
-    job_spec,
     job_submitted,
     node_added,
     node_name,
     packed,
-    policy,
     revoked,
     servers,
 )
@@ -237,90 +224,86 @@ def test_a_snapshot_keeps_what_is_taken_and_one_without_it_is_as_before() -> Non
     assert encode_record(state) == encode_record(before), "no field is written for nobody"
 
 
-def live(*gpus: int) -> Scheduler:
-    """Return a live core with a server of four GPUs and some jobs on it, being launched."""
-    core, _ = World(servers=servers(4, 4), is_live=True).scheduler(policy(), instant=False)
-    core.step(
-        0, [SubmitJob(0, job_id(number), job_spec(count)) for number, count in enumerate(gpus)]
-    )
-    return core
+BOTH = "live; servers 4 4; j0: 4 GPUs; j1: 4 GPUs"
+TAKES = "j0 is found on n1[0-3] at 5; until 5"
+TABLE = [
+    row(
+        "an attempt that is displaced is withdrawn, and its job starts when it is over",
+        f"{BOTH}; launches take 9; leaving takes 1; j0 is found on n1[0-3] at 5; until 20",
+        "j1",
+        log=(
+            "0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: leaves, gets n0[0,1,2,3]; "
+            "15: attempt 2 starts"
+        ),
+        preemptions=0,
+    ),
+    row(
+        "however its withdrawal is told, that is no failure",
+        f"{BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5; "
+        "j1 is not launched at 6; until 20",
+        "j1",
+        log=(
+            "0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: launch 1 fails, gets n0[0,1,2,3]; "
+            "15: attempt 2 starts"
+        ),
+    ),
+    row(
+        "also as a loss",
+        f"{BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5; j1 is lost at 6; "
+        "until 20",
+        "j1",
+        log=(
+            "0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: lost, gets n0[0,1,2,3]; "
+            "15: attempt 2 starts"
+        ),
+    ),
+    row(
+        "news of the end may come after that of who has the GPUs now",
+        f"{BOTH}; leaving takes 9; j0 is found on n1[0-3] at 5; j1 exits with 0 at 6",
+        "j1",
+        then="5: displaced; 6: exits with 0, finished",
+    ),
+    row(
+        "a job promised GPUs that strangers have waits again",
+        f"{BOTH}; j2: 4 GPUs at 1; leaving takes 9; ana suspends j0 at 2; "
+        "strangers take n0[0-3] at 3; until 3",
+        "j2",
+        log="1: submitted; 2: gets n0[0,1,2,3]; 3: displaced",
+        phase="waiting",
+    ),
+    row(
+        "news of one that has ended becomes no fact",
+        f"{BOTH}; j1 exits with 0 at 2; j1 is found on n0[0-3] at 3",
+        "j1",
+        log="0: submitted, attempt 1 starts on n1[0,1,2,3]; 2: exits with 0, finished",
+    ),
+    row(
+        "others hold CPUs and GPUs: an attempt is withdrawn, and starts where there is room",
+        "live; servers 4 4, cpus_milli=16000, memory_mb=64; launches take 9; "
+        "j0: 1 GPU, cpus_milli=4000; strangers take n0[1-2] and 13 CPUs and 40 MB at 5; until 20",
+        "j0",
+        log="0: submitted, gets n0[0]; 5: displaced, leaves, gets n1[0]; 14: attempt 2 starts",
+    ),
+    row(
+        "a job is not planned on CPUs that others hold",
+        "live; servers 4 4, cpus_milli=16000; strangers take n0 and 13 CPUs at 0; "
+        "j0: 1 GPU at 1, cpus_milli=4000",
+        "j0",
+        log="1: submitted, attempt 1 starts on n1[0]",
+    ),
+]
 
 
-def displaced(core: Scheduler, at_us: int = 5) -> tuple[list[Event], list[Effect]]:
-    """Find the first job where the second one was to start."""
-    found = core.state.jobs[J1].allocation
-    return core.step(at_us, [facts.AllocationLearned(at_us, J0, 1, found)])
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_jobs_make_way_as_the_row_says(case: Row) -> None:
+    check(case)
 
 
-def test_the_attempt_of_who_is_displaced_is_withdrawn_and_the_job_waits() -> None:
-    core = live(4, 4)
-    events, effects = displaced(core)
-
-    because = Because("displaced", (), (J0,))
-    assert events[:2] == [
-        facts.AllocationLearned(5, J0, 1, core.state.jobs[J0].held),
-        facts.AllocationChanged(5, J1, NOTHING, because),
-    ]
-    assert effects == [SuspendAttempt(J1, 1)]
-    assert core.state.jobs[J1].phase is JobPhase.suspending
-    assert core.state.jobs[J1].preemptions == 0
-
-    _, effects = core.step(6, [facts.GpusReleased(6, J1, 1)])
-    assert [type(effect).__name__ for effect in effects] == ["Resume"], "not before it is over"
-    assert core.state.jobs[J1].attempt == 2
-
-
-@pytest.mark.parametrize(
-    "over", [facts.LaunchFailed(6, J1, 1, "withdrawn"), facts.AttemptLost(6, J1, 1, "withdrawn")]
-)
-def test_however_the_withdrawal_is_told_it_is_no_failure(
-    over: facts.LaunchFailed | facts.AttemptLost,
-) -> None:
-    core = live(4, 4)
-    displaced(core)
-    events, _ = core.step(6, [over])
-
-    assert not any(isinstance(event, facts.JobHeld) for event in events)
-    assert core.state.jobs[J1].launches_failed == 0
-    assert core.state.jobs[J1].attempt == 2, "it is started again at once"
-
-
-def test_news_of_the_end_may_come_after_that_of_who_has_the_gpus_now() -> None:
-    core = live(4, 4)
-    core.step(1, [facts.AttemptStarted(1, J1, 1)])
-    displaced(core)
-    events, _ = core.step(6, [AttemptExited(6, J1, 1, 0, released=True)])
-
-    assert any(isinstance(event, facts.JobFinished) for event in events)
-
-
-def test_a_job_promised_gpus_that_strangers_have_waits_again() -> None:
-    """j1 was granted what j0 leaves."""
-    core = live(4, 4, 4)
-    core.step(1, [facts.AttemptStarted(1, J0, 1), facts.AttemptStarted(1, J1, 1)])
-    core.step(2, [SuspendJob(2, J0)])
-    assert core.state.jobs[J2].phase is JobPhase.granted
-
-    node = core.state.jobs[J2].allocation.shares[0].node
-    events, effects = core.step(3, [facts.GpusTaken(3, node, 0b1111)])
-
-    assert facts.AllocationChanged(3, J2, NOTHING, Because("displaced", (), (), node)) in events
-    assert core.state.jobs[J2].phase is JobPhase.waiting
-    assert not any(isinstance(effect, Launch) for effect in effects)
-
-
-def test_news_that_comes_late_or_is_none_becomes_no_fact() -> None:
-    core = live(4, 4)
-    core.step(1, [facts.GpusTaken(1, N0, 0)])
-    core.step(2, [AttemptExited(2, J1, 1, 0, released=True)])
-    found = allocation(n0=0b1111)
-    events, _ = core.step(
-        3,
-        [
-            facts.AllocationLearned(3, J1, 1, found),
-            facts.AllocationLearned(3, J0, 7, found),
-            facts.GpusTaken(3, N0, 0),
-            facts.GpusTaken(3, node_name(9), 1),
-        ],
-    )
-    assert not any(isinstance(event, facts.AllocationLearned | facts.GpusTaken) for event in events)
+def test_news_that_is_none_becomes_no_fact() -> None:
+    scene = "live; servers 4; strangers take n0 at 1; strangers take n9[0] at 2; j0: 1 GPU at 9"
+    amounts = "strangers take n0 and 3 CPUs and 2 MB at {}"
+    beside = f"live; servers 4, cpus_milli=16000, memory_mb=64; {amounts.format(0)}; "
+    beside += f"{amounts.format(1)}; strangers take n0 and 3 CPUs and 3 MB at 2"
+    for text, told_at in ((scene, []), (beside, [0, 2])):
+        taken = [one for one in played(text).events if isinstance(one, facts.GpusTaken)]
+        assert [one.at_us for one in taken] == told_at
