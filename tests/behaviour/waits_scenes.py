@@ -48,9 +48,18 @@ from shunter.core import (
 from shunter.core.fold import replay
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
-from shunter.events import Dependency, DependsWhen, Event, JobId, Level, NodeName, SuspendMode
+from shunter.events import (
+    Allocation,
+    Dependency,
+    DependsWhen,
+    Event,
+    JobId,
+    Level,
+    NodeName,
+    SuspendMode,
+)
 from shunter.workloads import TraceJob
-from tests.behaviour.live_core import LiveRecorded, LiveScript, Resumed, life_of, us
+from tests.behaviour.live_core import LiveRecorded, LiveScript, Resumed, gpus_of, life_of, us
 from tests.factories import World, policy, quota, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
@@ -165,6 +174,10 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "totals": lambda got: got.said["totals"],
     "log": lambda got: life_of(got.events, JobId(got.found.story.job_id), got.resumed),
     "then": lambda got: NAMES["log"](got).partition("; ")[2],  # after its first instant
+    "admitted": lambda got: list(got.state.proposals.admitted),
+    "kept": lambda got: {
+        name: gpus_of(Allocation(shares)) for name, shares in got.state.proposals.reserved.items()
+    },
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
 }

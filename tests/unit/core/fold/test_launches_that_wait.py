@@ -77,7 +77,7 @@ def test_launches_wait_as_the_row_says(case: Row) -> None:
         (f"{WAITS}; j0 has started at 0, seen at 10", 10, 20, 10),  # none is before its launch
         (f"{HERE}; j0 has started at 20, seen at 50", 60, 120, 60),
         (f"{WAITS}; j0 is not launched at 1000", 1010, 0, 0),
-        (f"{WAITS}; leaving takes 9; strangers take n0[0-3] at 1000; until 2000", 1010, 0, 0),
+        (f"{WAITS}; leaving takes 9; strangers take n0[0-3] at 1000; until 1000", 1000, 0, 0),
     ],
     ids=["at once", "late", "by another clock", "as it does not wait", "never", "displaced"],
 )
