@@ -19,7 +19,7 @@ metrics must give the same reason.
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -82,6 +82,40 @@ class Row:
 
 def row(words: str, scene: Scene, asks: str, **expects: Any) -> Row:
     return Row(words, scene, asks, expects)
+
+
+def blocks(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the cases of a table that is written as text: words, scene, and what is expected.
+
+    the words of a case
+        its scene; in as many lines as it takes
+        => what is expected
+    """
+    words, scene, expected = "", "", list[str]()
+    for line in text.splitlines():
+        said = line.strip()
+        if said and not line.startswith(" "):
+            if expected:
+                yield words, scene, expected
+                words, scene, expected = "", "", []
+            words = f"{words} {said}".strip()
+        elif said.startswith("=>"):
+            expected.append(said.removeprefix("=>").strip())
+        elif expected:
+            expected[-1] = f"{expected[-1]} {said}".strip()
+        else:
+            scene = f"{scene} {said}".strip()
+    if expected:
+        yield words, scene, expected
+
+
+def rows(text: str) -> Iterator[Row]:
+    """Yield the rows of a table as text, each with `=> j0 at 3, reason: held`, for one job."""
+    for words, scene, expected in blocks(text):
+        said = [each.split(": ", 1) for each in expected]
+        named = [(about.rpartition(", "), value) for about, value in said]
+        ((asks, _, _), _) = named[0]
+        yield Row(words, scene, asks, {name: value for (_, _, name), value in named})
 
 
 @dataclass(frozen=True)

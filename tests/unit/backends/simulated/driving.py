@@ -53,7 +53,7 @@ from shunter.core import (
 from shunter.core.speeds import SpeedModel
 from shunter.events import Allocation, JobId, NodeName, Share, Sharing, facts
 from shunter.workloads import TraceJob
-from tests.behaviour.waits_scenes import fields_of, job_in
+from tests.behaviour.waits_scenes import blocks, fields_of, job_in
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 
 ON_N0 = allocation(n0=1)
@@ -162,6 +162,12 @@ class Case:
             if clause.strip():
                 reading.take(clause.strip())
         return told(reading.played(self.speeds))
+
+
+def cases(text: str, *more: Any, make: Callable[..., Case] = Case) -> Iterator[Case]:
+    """Yield the cases of a table that is written as text, as `blocks` says."""
+    for words, scene, expected in blocks(text):
+        yield make(words, scene, *expected, *more)
 
 
 _ORDER = re.compile(r"(\w+) (\w+)(?: #(\d+))?(?: on (\S+))?(?: to (\S+))?")

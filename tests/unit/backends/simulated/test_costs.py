@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.backends.simulated import Costs, transfer_us, transfers_us
-from tests.unit.backends.simulated.driving import Case
+from tests.unit.backends.simulated.driving import Case, cases
 
 COSTS = "costs start_us=3, suspend_us=2, resume_us=5, migrate_us=7"
 TEN = f"{COSTS}; j0: 1 GPU for 10; until 50; 0: launch j0"
@@ -14,112 +14,78 @@ SIZE = "j0: 1 GPU for 10; until 50; 0: launch j0"
 
 
 TABLE = [
-    Case("work begins when the start is over", TEN, f"{STARTED}; 13: j0 ends"),
-    Case("suspending stops work at once and frees GPUs later", f"{TEN}; 7: suspend j0", LEFT),
-    Case(
-        "coming back costs 5, and of 10 there are 6 left: it worked from 3 to 7",
-        f"{TEN}; 7: suspend j0; 20: resume j0",
-        f"{LEFT}; 25: j0 starts #2; 31: j0 ends #2",
-    ),
-    Case(
-        "coming back on other GPUs costs 7",
-        f"{TEN}; 7: suspend j0; 20: resume j0 on n1",
-        f"{LEFT}; 27: j0 starts #2; 33: j0 ends #2",
-    ),
-    Case(
-        "and so on more servers than before",
-        f"{TEN}; 7: suspend j0; 20: resume j0 on n0+n1",
-        f"{LEFT}; 27: j0 starts #2; 33: j0 ends #2",
-    ),
-    Case(
-        "which is what coming back costs anywhere, unless it is said",
-        f"{TEN.replace(COSTS, 'costs start_us=3, resume_us=5')}; 7: suspend j0; "
-        "20: resume j0 on n1",
-        f"{STARTED}; 7: j0 leaves, j0 is gone; 25: j0 starts #2; 31: j0 ends #2",
-    ),
-    Case(
-        "one that moves pays to move instead of to resume",
-        f"{WIDE}; 7: migrate j0 on n1; 9: resume j0 on n1",
-        f"{LEFT}; 16: j0 starts from n0 from n1 #2; 22: j0 ends #2",
-    ),
-    Case(
-        "a move is paid once: 4 of 10 by 7, 2 more by 18",
-        f"{TEN}; 7: migrate j0 on n1; 9: resume j0 on n1; 18: suspend j0; 20: resume j0 on n1",
-        f"{LEFT}; 16: j0 starts from n0 #2; 18: j0 leaves #2; 20: j0 is gone #2; "
-        "25: j0 starts #3; 29: j0 ends #3",
-    ),
-    Case(
-        "a move that becomes a suspension is still a move when it comes back, whenever that is",
-        f"{TEN}; 7: migrate j0 on n1; 30: resume j0",
-        f"{LEFT}; 37: j0 starts from n0 #2; 43: j0 ends #2",
-    ),
-    Case(
-        "a move that takes no time is observed all the same",
-        f"{TEN.replace(COSTS, 'costs start_us=3')}; 7: migrate j0 on n1, resume j0 on n1",
-        f"{STARTED}; 7: j0 leaves, j0 is gone, j0 starts from n0 #2; 13: j0 ends #2",
-    ),
-    Case(
-        "one suspended while it starts has nothing to save, is gone at once, and comes back as "
-        "from a checkpoint with all its work to do",
-        f"{TEN}; 2: suspend j0; 20: resume j0",
-        "2: j0 leaves, j0 is gone; 25: j0 starts #2; 35: j0 ends #2",
-    ),
-    Case(
-        "one suspended as its start is over saves its state",
-        f"{TEN}; 3: suspend j0",
-        "3: j0 starts, j0 leaves; 5: j0 is gone",
-    ),
-    Case(
-        "work done before is kept by one suspended while it resumes: 4 of 10 by 7, nothing since",
-        f"{TEN}; 7: suspend j0; 10: resume j0; 14: suspend j0; 20: resume j0",
-        f"{LEFT}; 14: j0 leaves #2, j0 is gone #2; 25: j0 starts #3; 31: j0 ends #3",
-    ),
-    Case(
-        "termination costs nothing", f"{TEN}; 7: terminate j0", f"{STARTED}; 7: j0 exits with 143"
-    ),
-    Case(
-        "one terminated while it starts is never seen to start",
-        f"{TEN}; 1: terminate j0",
-        "1: j0 exits with 143",
-    ),
-    Case(
-        "one terminated while it leaves goes on leaving and never exits",
-        f"{TEN}; 7: suspend j0; 8: terminate j0",
-        LEFT,
-    ),
-    Case(
-        "one that fails does so when its work is over, not its time",
-        f"{TEN.replace('for 10', 'for 10, ends=failed')}; 7: suspend j0; 9: resume j0",
-        f"{LEFT}; 14: j0 starts #2; 20: j0 exits with 1 #2",
-    ),
-    Case(
-        "a job pays for itself only",
-        f"{COSTS}; j0: 1 GPU for 10; j1: 1 GPU for 20; 0: launch j0, launch j1 on n1; "
-        "7: suspend j0",
-        "3: j0 starts, j1 starts; 7: j0 leaves; 9: j0 is gone; 23: j1 ends",
-    ),
-    Case(
-        "a checkpoint is written on the way out, and read on the way in, not at first",
-        f"costs start_us=3, suspend_us=2, resume_us=5, checkpoint_us=4; {SIZE}; 7: suspend j0; "
-        "20: resume j0",
-        f"{STARTED}; 7: j0 leaves; 13: j0 is gone; 29: j0 starts #2; 35: j0 ends #2",
-    ),
-    Case(
-        "a move writes and reads as well",
-        f"costs suspend_us=2, resume_us=5, migrate_us=7, checkpoint_us=4; {SIZE}; "
-        "4: migrate j0 on n1; 10: resume j0 on n1",
-        "0: j0 starts; 4: j0 leaves; 10: j0 is gone; 21: j0 starts from n0 #2; 27: j0 ends #2",
-    ),
-    Case(
-        "a size alone makes a world that takes time",
-        f"costs checkpoint_us=4; {SIZE}; 6: suspend j0",
-        "0: j0 starts; 6: j0 leaves; 10: j0 is gone",
-    ),
-    Case(
-        "one suspended while it starts writes nothing, and reads when it comes back",
-        f"costs start_us=3, checkpoint_us=4; {SIZE}; 2: suspend j0; 20: resume j0",
-        "2: j0 leaves, j0 is gone; 24: j0 starts #2; 34: j0 ends #2",
-    ),
+    *cases(f"""
+work begins when the start is over
+    {TEN}
+    => {STARTED}; 13: j0 ends
+suspending stops work at once and frees GPUs later
+    {TEN}; 7: suspend j0
+    => {LEFT}
+coming back costs 5, and of 10 there are 6 left: it worked from 3 to 7
+    {TEN}; 7: suspend j0; 20: resume j0
+    => {LEFT}; 25: j0 starts #2; 31: j0 ends #2
+coming back on other GPUs costs 7
+    {TEN}; 7: suspend j0; 20: resume j0 on n1
+    => {LEFT}; 27: j0 starts #2; 33: j0 ends #2
+and so on more servers than before
+    {TEN}; 7: suspend j0; 20: resume j0 on n0+n1
+    => {LEFT}; 27: j0 starts #2; 33: j0 ends #2
+which is what coming back costs anywhere, unless it is said
+    {TEN.replace(COSTS, "costs start_us=3, resume_us=5")}; 7: suspend j0; 20: resume j0 on n1
+    => {STARTED}; 7: j0 leaves, j0 is gone; 25: j0 starts #2; 31: j0 ends #2
+one that moves pays to move instead of to resume
+    {WIDE}; 7: migrate j0 on n1; 9: resume j0 on n1
+    => {LEFT}; 16: j0 starts from n0 from n1 #2; 22: j0 ends #2
+a move is paid once: 4 of 10 by 7, 2 more by 18
+    {TEN}; 7: migrate j0 on n1; 9: resume j0 on n1; 18: suspend j0; 20: resume j0 on n1
+    => {LEFT}; 16: j0 starts from n0 #2; 18: j0 leaves #2; 20: j0 is gone #2; 25: j0 starts #3;
+       29: j0 ends #3
+a move that becomes a suspension is still a move when it comes back, whenever that is
+    {TEN}; 7: migrate j0 on n1; 30: resume j0
+    => {LEFT}; 37: j0 starts from n0 #2; 43: j0 ends #2
+a move that takes no time is observed all the same
+    {TEN.replace(COSTS, "costs start_us=3")}; 7: migrate j0 on n1, resume j0 on n1
+    => {STARTED}; 7: j0 leaves, j0 is gone, j0 starts from n0 #2; 13: j0 ends #2
+one suspended while it starts has nothing to save, is gone at once, and comes back as from a
+checkpoint with all its work to do
+    {TEN}; 2: suspend j0; 20: resume j0
+    => 2: j0 leaves, j0 is gone; 25: j0 starts #2; 35: j0 ends #2
+one suspended as its start is over saves its state
+    {TEN}; 3: suspend j0
+    => 3: j0 starts, j0 leaves; 5: j0 is gone
+work done before is kept by one suspended while it resumes: 4 of 10 by 7, nothing since
+    {TEN}; 7: suspend j0; 10: resume j0; 14: suspend j0; 20: resume j0
+    => {LEFT}; 14: j0 leaves #2, j0 is gone #2; 25: j0 starts #3; 31: j0 ends #3
+termination costs nothing
+    {TEN}; 7: terminate j0
+    => {STARTED}; 7: j0 exits with 143
+one terminated while it starts is never seen to start
+    {TEN}; 1: terminate j0
+    => 1: j0 exits with 143
+one terminated while it leaves goes on leaving and never exits
+    {TEN}; 7: suspend j0; 8: terminate j0
+    => {LEFT}
+one that fails does so when its work is over, not its time
+    {TEN.replace("for 10", "for 10, ends=failed")}; 7: suspend j0; 9: resume j0
+    => {LEFT}; 14: j0 starts #2; 20: j0 exits with 1 #2
+a job pays for itself only
+    {COSTS}; j0: 1 GPU for 10; j1: 1 GPU for 20; 0: launch j0, launch j1 on n1; 7: suspend j0
+    => 3: j0 starts, j1 starts; 7: j0 leaves; 9: j0 is gone; 23: j1 ends
+a checkpoint is written on the way out, and read on the way in, not at first
+    costs start_us=3, suspend_us=2, resume_us=5, checkpoint_us=4; {SIZE}; 7: suspend j0;
+    20: resume j0
+    => {STARTED}; 7: j0 leaves; 13: j0 is gone; 29: j0 starts #2; 35: j0 ends #2
+a move writes and reads as well
+    costs suspend_us=2, resume_us=5, migrate_us=7, checkpoint_us=4; {SIZE}; 4: migrate j0 on n1;
+    10: resume j0 on n1
+    => 0: j0 starts; 4: j0 leaves; 10: j0 is gone; 21: j0 starts from n0 #2; 27: j0 ends #2
+a size alone makes a world that takes time
+    costs checkpoint_us=4; {SIZE}; 6: suspend j0
+    => 0: j0 starts; 6: j0 leaves; 10: j0 is gone
+one suspended while it starts writes nothing, and reads when it comes back
+    costs start_us=3, checkpoint_us=4; {SIZE}; 2: suspend j0; 20: resume j0
+    => 2: j0 leaves, j0 is gone; 24: j0 starts #2; 34: j0 ends #2
+"""),
     *(
         Case(
             f"a checkpoint of {model} takes its own time",

@@ -7,7 +7,7 @@ from shunter.core import SubmitJob, WorldEnded
 from shunter.core.speeds import SpeedModel
 from shunter.events import GpuType
 from tests.factories import configuration, drive, job_id, job_spec, node_name, trace_job
-from tests.unit.backends.simulated.driving import Case, Hand, launch, suspend
+from tests.unit.backends.simulated.driving import Case, Hand, cases, launch, suspend
 
 TEN = "j0: 1 GPU for 10; 0: launch j0"
 NODES = {
@@ -18,69 +18,66 @@ QUARTER = SpeedModel(NODES, relative={GpuType("k80"): 0.25, GpuType("v100"): 2.0
 ODD = SpeedModel(NODES, relative={GpuType("k80"): 0.3})
 
 TABLE = [
-    Case(
-        "a job ends as long after its launch as it lasts",
-        "j0: 1 GPU for 10; 5: launch j0",
-        "15: j0 ends",
-    ),
-    Case("one that is not launched never ends", "j0: 1 GPU for 10 at 3", "3: j0 comes"),
-    Case("one of no length ends at its launch", "j0: 1 GPU for 0; 4: launch j0", "4: j0 ends"),
-    Case(
-        "one that fails exits with 1 after its duration",
-        "j0: 1 GPU for 10, ends=failed; 0: launch j0",
-        "10: j0 exits with 1",
-    ),
-    Case(
-        "one that its user cancels is gone at once, by SIGTERM (128 + 15)",
-        "j0: 1 GPU for 10, ends=cancelled, user=ada; 0: launch j0; 10: terminate j0",
-        "10: j0 is cancelled by ada, j0 exits with 143",
-    ),
-    Case(
-        "one that is suspended goes on where it stopped: 4 of 10 are done",
-        f"{TEN}; 4: suspend j0; 100: resume j0 on n1",
-        "106: j0 ends #2",
-    ),
-    Case(
-        "and so does one that moves",
-        f"{TEN}; 4: migrate j0 on n1, resume j0 on n1",
-        "10: j0 ends #2",
-    ),
-    Case("one that runs is terminated at once", f"{TEN}; 4: terminate j0", "4: j0 exits with 143"),
-    Case("one that waits is forgotten", "j0: 1 GPU for 10; 0: terminate j0", ""),
-    Case("one that is suspended is forgotten", f"{TEN}; 4: suspend j0, terminate j0", ""),
-    Case(
-        "termination of an earlier attempt leaves the present one alone",
-        f"{TEN}; 4: suspend j0, resume j0, terminate j0 #1",
-        "10: j0 ends #2",
-    ),
-    Case(
-        "termination is done once however often it is ordered",
-        f"{TEN}; 4: terminate j0, terminate j0",
-        "4: j0 exits with 143",
-    ),
-    Case(
-        "jobs end in their own time beside each other: j0 has 25 left from 20 on",
-        "j0: 1 GPU for 30; j1: 1 GPU for 12; 0: launch j0, launch j1 on n1; 5: suspend j0; "
-        "20: resume j0",
-        "12: j1 ends; 45: j0 ends #2",
-    ),
-    Case(
-        "40 at a quarter of the speed are 10 of 100, and 90 take 45 at twice the speed",
-        "j0: 1 GPU for 100; 0: launch j0; 40: suspend j0, resume j0 on n1",
-        "0: j0 starts at 0.25; 40: j0 leaves, j0 is gone, j0 starts at 2 #2; 85: j0 ends #2",
+    *cases(f"""
+a job ends as long after its launch as it lasts
+    j0: 1 GPU for 10; 5: launch j0
+    => 15: j0 ends
+one that is not launched never ends
+    j0: 1 GPU for 10 at 3
+    => 3: j0 comes
+one of no length ends at its launch
+    j0: 1 GPU for 0; 4: launch j0
+    => 4: j0 ends
+one that fails exits with 1 after its duration
+    j0: 1 GPU for 10, ends=failed; 0: launch j0
+    => 10: j0 exits with 1
+one that its user cancels is gone at once, by SIGTERM (128 + 15)
+    j0: 1 GPU for 10, ends=cancelled, user=ada; 0: launch j0; 10: terminate j0
+    => 10: j0 is cancelled by ada, j0 exits with 143
+one that is suspended goes on where it stopped: 4 of 10 are done
+    {TEN}; 4: suspend j0; 100: resume j0 on n1
+    => 106: j0 ends #2
+and so does one that moves
+    {TEN}; 4: migrate j0 on n1, resume j0 on n1
+    => 10: j0 ends #2
+one that runs is terminated at once
+    {TEN}; 4: terminate j0
+    => 4: j0 exits with 143
+one that waits is forgotten
+    j0: 1 GPU for 10; 0: terminate j0
+    =>
+one that is suspended is forgotten
+    {TEN}; 4: suspend j0, terminate j0
+    =>
+termination of an earlier attempt leaves the present one alone
+    {TEN}; 4: suspend j0, resume j0, terminate j0 #1
+    => 10: j0 ends #2
+termination is done once however often it is ordered
+    {TEN}; 4: terminate j0, terminate j0
+    => 4: j0 exits with 143
+jobs end in their own time beside each other: j0 has 25 left from 20 on
+    j0: 1 GPU for 30; j1: 1 GPU for 12; 0: launch j0, launch j1 on n1; 5: suspend j0;
+    20: resume j0
+    => 12: j1 ends; 45: j0 ends #2
+"""),
+    *cases(
+        """
+40 at a quarter of the speed are 10 of 100, and 90 take 45 at twice the speed
+    j0: 1 GPU for 100; 0: launch j0; 40: suspend j0, resume j0 on n1
+    => 0: j0 starts at 0.25; 40: j0 leaves, j0 is gone, j0 starts at 2 #2; 85: j0 ends #2
+""",
         QUARTER,
     ),
-    Case(
-        "work ends at the first microsecond at which it is done: 33 at 0.3 are 9.9, 34 are 10.2",
-        TEN,
-        "0: j0 starts at 0.3; 34: j0 ends",
-        ODD,
-    ),
-    Case(
-        "a fraction of a microsecond is lost with a suspension, and is no loss to the scheduler: "
-        "9 at 0.3 count as 2, and 8 take 27",
-        f"{TEN}; 9: suspend j0, resume j0",
-        "0: j0 starts at 0.3; 9: j0 leaves, j0 is gone, j0 starts at 0.3 #2; 36: j0 ends #2",
+    *cases(
+        f"""
+work ends at the first microsecond at which it is done: 33 at 0.3 are 9.9, 34 are 10.2
+    {TEN}
+    => 0: j0 starts at 0.3; 34: j0 ends
+a fraction of a microsecond is lost with a suspension, and is no loss to the scheduler: 9 at 0.3
+count as 2, and 8 take 27
+    {TEN}; 9: suspend j0, resume j0
+    => 0: j0 starts at 0.3; 9: j0 leaves, j0 is gone, j0 starts at 0.3 #2; 36: j0 ends #2
+""",
         ODD,
     ),
 ]

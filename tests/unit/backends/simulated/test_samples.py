@@ -9,7 +9,7 @@ from shunter.backends.simulated import Samples, SimulatedBackend
 from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
 from shunter.events import GpuType, ProfileSampled, Sharing
 from tests.factories import configuration, node_name, trace_job
-from tests.unit.backends.simulated.driving import Case, Hand, launch
+from tests.unit.backends.simulated.driving import Case, Hand, cases, launch
 
 S = 1_000_000
 V100 = GpuType("v100")
@@ -32,33 +32,27 @@ def tells(*at_us: int, attempt: str = "", worked: int = 0, step_us: float = 2.0)
 
 
 ROWS = [
-    Case(
-        "steps and their time are measured until the end",
-        EACH_TEN,
-        f"{tells(*range(10, 100, 10))}; 100: j0 ends",
-    ),
-    Case("nothing is measured unless asked", FIFTY, "100: j0 ends"),
-    Case(
-        "nothing of jobs without steps",
-        "samples every_us=10; j0: 1 GPU for 100; 0: launch j0",
-        "100: j0 ends",
-    ),
-    Case(
-        "an attempt is measured from its own start, goes on counting, and ends when it would",
-        f"{EACH_TEN}; 34: suspend j0; 40: resume j0",
-        f"{tells(10, 20, 30)}; "
-        f"{tells(50, 60, 70, 80, 90, 100, attempt=' #2', worked=6)}; 106: j0 ends #2",
-    ),
-    Case(
-        "one that is stopped is measured again once it goes on",
-        f"{EACH_TEN}; 12: stop j0; 45: continue j0; until 70",
-        f"{tells(10)}; 12: j0 stops; 45: j0 goes on; {tells(55, 65, worked=33)}",
-    ),
-    Case(
-        "one that stands for a moment is not measured twice as often",
-        f"{EACH_TEN}; 12: stop j0; 13: continue j0; until 50",
-        f"{tells(10)}; 12: j0 stops; 13: j0 goes on; {tells(23, 33, 43, worked=1)}",
-    ),
+    *cases(f"""
+steps and their time are measured until the end
+    {EACH_TEN}
+    => {tells(*range(10, 100, 10))}; 100: j0 ends
+nothing is measured unless asked
+    {FIFTY}
+    => 100: j0 ends
+nothing of jobs without steps
+    samples every_us=10; j0: 1 GPU for 100; 0: launch j0
+    => 100: j0 ends
+an attempt is measured from its own start, goes on counting, and ends when it would
+    {EACH_TEN}; 34: suspend j0; 40: resume j0
+    => {tells(10, 20, 30)}; {tells(50, 60, 70, 80, 90, 100, attempt=" #2", worked=6)};
+       106: j0 ends #2
+one that is stopped is measured again once it goes on
+    {EACH_TEN}; 12: stop j0; 45: continue j0; until 70
+    => {tells(10)}; 12: j0 stops; 45: j0 goes on; {tells(55, 65, worked=33)}
+one that stands for a moment is not measured twice as often
+    {EACH_TEN}; 12: stop j0; 13: continue j0; until 50
+    => {tells(10)}; 12: j0 stops; 13: j0 goes on; {tells(23, 33, 43, worked=1)}
+"""),
     *(
         Case(
             f"measured time follows the speed {speed:g}",
@@ -68,20 +62,24 @@ ROWS = [
         )
         for speed in (0.5, 4.0)
     ),
-    Case(
-        "measured time is that of the table",
-        "samples every_us=10s; j0: 1 GPU for 100s, total_steps=400, model=light; 0: launch j0; "
-        f"until {10 * S}",
-        f"0: j0 starts; {10 * S}: j0 tells step 40 with 0.25 s a step",
+    *cases(
+        f"""
+measured time is that of the table
+    samples every_us=10s; j0: 1 GPU for 100s, total_steps=400, model=light; 0: launch j0;
+    until {10 * S}
+    => 0: j0 starts; {10 * S}: j0 tells step 40 with 0.25 s a step
+""",
         RATES,
     ),
-    Case(
-        "a job without steps is measured by the table, and beside another one",
-        "samples every_us=10s; j0: 1 GPU for 100s, model=light; j1: 1 GPU for 100s, model=heavy; "
-        "j2: 1 GPU for 100s, model=strange; 0: launch j0, launch j2 on n0[1]; "
-        f"{5 * S}: launch j1; until {15 * S}",
-        f"0: j0 starts, j2 starts; {5 * S}: j0 goes at 0.25, j1 starts at 0.5; "
-        f"{10 * S}: j0 tells 1 s a step; {15 * S}: j1 tells 1 s a step",
+    *cases(
+        f"""
+a job without steps is measured by the table, and beside another one
+    samples every_us=10s; j0: 1 GPU for 100s, model=light; j1: 1 GPU for 100s, model=heavy;
+    j2: 1 GPU for 100s, model=strange; 0: launch j0, launch j2 on n0[1]; {5 * S}: launch j1;
+    until {15 * S}
+    => 0: j0 starts, j2 starts; {5 * S}: j0 goes at 0.25, j1 starts at 0.5;
+       {10 * S}: j0 tells 1 s a step; {15 * S}: j1 tells 1 s a step
+""",
         RATES,
         Sharing.packed,
     ),

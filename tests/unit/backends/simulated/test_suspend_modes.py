@@ -5,7 +5,7 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.events import JobId, JobSuspended, SuspendMode
 from tests.factories import World, job_id, las_policy, run, servers, trace_job
-from tests.unit.backends.simulated.driving import Case, Hand, launch, resume, suspend, told
+from tests.unit.backends.simulated.driving import Case, Hand, cases, launch, resume, suspend, told
 
 J0 = "j0: 1 GPU for 20, total_steps=10, suspend_mode="
 LAUNCH = "; 0: launch j0"
@@ -46,36 +46,27 @@ TABLE = [
         )
         for mode in ("restart", "stop")
     ),
-    Case(
-        "a move loses what a suspension loses",
-        f"{RESTART}; 8: migrate j0 on n1; until 30",
-        "0: j0 starts; 8: j0 leaves losing 2, j0 is gone",
-    ),
-    Case(
-        "checkpoints count from the beginning of each attempt: with 6 of 20, then with 9",
-        f"{RESTART}; 8: suspend j0; 30: resume j0; 32: suspend j0; 40: resume j0; "
-        "44: suspend j0; 50: resume j0",
-        "0: j0 starts; 8: j0 leaves losing 2, j0 is gone; "
-        "30: j0 starts #2; 32: j0 leaves losing 2 #2, j0 is gone #2; "
-        "40: j0 starts #3; 44: j0 leaves losing 1 #3, j0 is gone #3; "
-        "50: j0 starts #4; 61: j0 ends #4",
-    ),
-    Case(
-        "one told to leave before it works loses nothing",
-        f"{J0}restart{LAUNCH}; costs start_us=5; 4: suspend j0",
-        "4: j0 leaves, j0 is gone",
-    ),
-    Case(
-        "one whose work is done ends whatever its mode: it was credited with the lease up to 20",
-        f"{J0}restart{LAUNCH}; lease credit=at_grant, round_us=20; 15: suspend j0",
-        "0: j0 starts; 15: j0 ends",
-    ),
-    Case(
-        "a checkpoint of a job in steps holds whole steps: two of four by 5",
-        f"{J0}restart, checkpoint_interval_us=5{LAUNCH}; 8: suspend j0; "
-        "lease progress=whole_steps, round_us=10",
-        "0: j0 starts; 8: j0 leaves losing 4, j0 is gone",
-    ),
+    *cases(f"""
+a move loses what a suspension loses
+    {RESTART}; 8: migrate j0 on n1; until 30
+    => 0: j0 starts; 8: j0 leaves losing 2, j0 is gone
+checkpoints count from the beginning of each attempt: with 6 of 20, then with 9
+    {RESTART}; 8: suspend j0; 30: resume j0; 32: suspend j0; 40: resume j0; 44: suspend j0;
+    50: resume j0
+    => 0: j0 starts; 8: j0 leaves losing 2, j0 is gone; 30: j0 starts #2;
+       32: j0 leaves losing 2 #2, j0 is gone #2; 40: j0 starts #3;
+       44: j0 leaves losing 1 #3, j0 is gone #3; 50: j0 starts #4; 61: j0 ends #4
+one told to leave before it works loses nothing
+    {J0}restart{LAUNCH}; costs start_us=5; 4: suspend j0
+    => 4: j0 leaves, j0 is gone
+one whose work is done ends whatever its mode: it was credited with the lease up to 20
+    {J0}restart{LAUNCH}; lease credit=at_grant, round_us=20; 15: suspend j0
+    => 0: j0 starts; 15: j0 ends
+a checkpoint of a job in steps holds whole steps: two of four by 5
+    {J0}restart, checkpoint_interval_us=5{LAUNCH}; 8: suspend j0;
+    lease progress=whole_steps, round_us=10
+    => 0: j0 starts; 8: j0 leaves losing 4, j0 is gone
+"""),
 ]
 
 

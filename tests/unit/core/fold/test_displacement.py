@@ -21,7 +21,7 @@ from shunter.events import (
     encode_record,
     facts,
 )
-from tests.behaviour.waits_scenes import Row, check, played, row
+from tests.behaviour.waits_scenes import Row, check, played, row, rows
 from tests.factories import (
     allocation,
     attempt_started,
@@ -237,60 +237,37 @@ TABLE = [
         ),
         preemptions=0,
     ),
-    row(
-        "however its withdrawal is told, that is no failure",
-        f"{BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5; "
-        "j1 is not launched at 6; until 20",
-        "j1",
-        log=(
-            "0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: launch 1 fails, gets n0[0,1,2,3]; "
-            "15: attempt 2 starts"
-        ),
-    ),
-    row(
-        "also as a loss",
-        f"{BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5; j1 is lost at 6; "
-        "until 20",
-        "j1",
-        log=(
-            "0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: lost, gets n0[0,1,2,3]; "
-            "15: attempt 2 starts"
-        ),
-    ),
-    row(
-        "news of the end may come after that of who has the GPUs now",
-        f"{BOTH}; leaving takes 9; j0 is found on n1[0-3] at 5; j1 exits with 0 at 6",
-        "j1",
-        then="5: displaced; 6: exits with 0, finished",
-    ),
-    row(
-        "a job promised GPUs that strangers have waits again",
-        f"{BOTH}; j2: 4 GPUs at 1; leaving takes 9; ana suspends j0 at 2; "
-        "strangers take n0[0-3] at 3; until 3",
-        "j2",
-        log="1: submitted; 2: gets n0[0,1,2,3]; 3: displaced",
-        phase="waiting",
-    ),
-    row(
-        "news of one that has ended becomes no fact",
-        f"{BOTH}; j1 exits with 0 at 2; j1 is found on n0[0-3] at 3",
-        "j1",
-        log="0: submitted, attempt 1 starts on n1[0,1,2,3]; 2: exits with 0, finished",
-    ),
-    row(
-        "others hold CPUs and GPUs: an attempt is withdrawn, and starts where there is room",
-        "live; servers 4 4, cpus_milli=16000, memory_mb=64; launches take 9; "
-        "j0: 1 GPU, cpus_milli=4000; strangers take n0[1-2] and 13 CPUs and 40 MB at 5; until 20",
-        "j0",
-        log="0: submitted, gets n0[0]; 5: displaced, leaves, gets n1[0]; 14: attempt 2 starts",
-    ),
-    row(
-        "a job is not planned on CPUs that others hold",
-        "live; servers 4 4, cpus_milli=16000; strangers take n0 and 13 CPUs at 0; "
-        "j0: 1 GPU at 1, cpus_milli=4000",
-        "j0",
-        log="1: submitted, attempt 1 starts on n1[0]",
-    ),
+    *rows(f"""
+however its withdrawal is told, that is no failure
+    {BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5;
+    j1 is not launched at 6; until 20
+    => j1, log: 0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: launch 1 fails, gets n0[0,1,2,3];
+       15: attempt 2 starts
+also as a loss
+    {BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5; j1 is lost at 6;
+    until 20
+    => j1, log: 0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: lost, gets n0[0,1,2,3];
+       15: attempt 2 starts
+news of the end may come after that of who has the GPUs now
+    {BOTH}; leaving takes 9; j0 is found on n1[0-3] at 5; j1 exits with 0 at 6
+    => j1, then: 5: displaced; 6: exits with 0, finished
+a job promised GPUs that strangers have waits again
+    {BOTH}; j2: 4 GPUs at 1; leaving takes 9; ana suspends j0 at 2; strangers take n0[0-3] at 3;
+    until 3
+    => j2, log: 1: submitted; 2: gets n0[0,1,2,3]; 3: displaced
+    => j2, phase: waiting
+news of one that has ended becomes no fact
+    {BOTH}; j1 exits with 0 at 2; j1 is found on n0[0-3] at 3
+    => j1, log: 0: submitted, attempt 1 starts on n1[0,1,2,3]; 2: exits with 0, finished
+others hold CPUs and GPUs: an attempt is withdrawn, and starts where there is room
+    live; servers 4 4, cpus_milli=16000, memory_mb=64; launches take 9;
+    j0: 1 GPU, cpus_milli=4000; strangers take n0[1-2] and 13 CPUs and 40 MB at 5; until 20
+    => j0, log: 0: submitted, gets n0[0]; 5: displaced, leaves, gets n1[0]; 14: attempt 2 starts
+a job is not planned on CPUs that others hold
+    live; servers 4 4, cpus_milli=16000; strangers take n0 and 13 CPUs at 0;
+    j0: 1 GPU at 1, cpus_milli=4000
+    => j0, log: 1: submitted, attempt 1 starts on n1[0]
+"""),
 ]
 
 

@@ -7,7 +7,7 @@ from shunter.core import Scheduler, State
 from shunter.core.fold import replay
 from shunter.errors import IllegalEventError
 from shunter.events import AttemptStarted, decode_record, encode_record, facts
-from tests.behaviour.waits_scenes import Row, check, played, row
+from tests.behaviour.waits_scenes import Row, check, played, rows
 from tests.factories import job_id, policy
 
 J0 = job_id(0)
@@ -16,51 +16,29 @@ WAITS = f"live, launches_wait=yes; servers 4; {JOB}"
 HERE = f"live; servers 4; {JOB}"
 
 TABLE = [
-    row(
-        "the time limit counts from the start that was observed",
-        f"{WAITS}; j0 has started at 1000, seen at 1000; until 1200",
-        "j0",
-        log=(
-            "0: submitted, gets n0[0,1]; 1000: attempt 1 starts; 1100: over its limit; "
-            "1109: exits with 143, failed (timeout)"
-        ),
-    ),
-    row(
-        "elsewhere it counts from the launch",
-        f"{HERE}; until 120",
-        "j0",
-        then="100: over its limit; 109: exits with 143, failed (timeout)",
-    ),
-    row(
-        "a start that was seen late counts from when it was",
-        f"{WAITS}; j0 has started at 990, seen at 1000; until 1200",
-        "j0",
-        log=(
-            "0: submitted, gets n0[0,1]; 1000: attempt 1 starts; 1090: over its limit; "
-            "1099: exits with 143, failed (timeout)"
-        ),
-    ),
-    row(
-        "a limit that was over by then ends the job at once",
-        f"{WAITS}; j0 has started at 500, seen at 1000; until 1200",
-        "j0",
-        log=(
-            "0: submitted, gets n0[0,1]; 1000: attempt 1 starts, over its limit; "
-            "1009: exits with 143, failed (timeout)"
-        ),
-    ),
-    row(
-        "an attempt that never starts goes back into the queue",
-        f"{WAITS}; j0 is not launched at 1000",
-        "j0",
-        log="0: submitted, gets n0[0,1]; 1000: launch 1 fails, waits",
-    ),
-    row(
-        "and so does one that is displaced before it starts",
-        f"{WAITS}; leaving takes 9; strangers take n0[0-3] at 1000",
-        "j0",
-        log="0: submitted, gets n0[0,1]; 1000: displaced",
-    ),
+    *rows(f"""
+the time limit counts from the start that was observed
+    {WAITS}; j0 has started at 1000, seen at 1000; until 1200
+    => j0, log: 0: submitted, gets n0[0,1]; 1000: attempt 1 starts; 1100: over its limit;
+       1109: exits with 143, failed (timeout)
+elsewhere it counts from the launch
+    {HERE}; until 120
+    => j0, then: 100: over its limit; 109: exits with 143, failed (timeout)
+a start that was seen late counts from when it was
+    {WAITS}; j0 has started at 990, seen at 1000; until 1200
+    => j0, log: 0: submitted, gets n0[0,1]; 1000: attempt 1 starts; 1090: over its limit;
+       1099: exits with 143, failed (timeout)
+a limit that was over by then ends the job at once
+    {WAITS}; j0 has started at 500, seen at 1000; until 1200
+    => j0, log: 0: submitted, gets n0[0,1]; 1000: attempt 1 starts, over its limit;
+       1009: exits with 143, failed (timeout)
+an attempt that never starts goes back into the queue
+    {WAITS}; j0 is not launched at 1000
+    => j0, log: 0: submitted, gets n0[0,1]; 1000: launch 1 fails, waits
+and so does one that is displaced before it starts
+    {WAITS}; leaving takes 9; strangers take n0[0-3] at 1000
+    => j0, log: 0: submitted, gets n0[0,1]; 1000: displaced
+"""),
 ]
 
 

@@ -6,7 +6,7 @@ from shunter.core import State, Timers
 from shunter.core.fold import PLACES_MOST, apply, replay
 from shunter.errors import IllegalEventError
 from shunter.events import JobId, QueueName, decode_record, encode_record, facts
-from tests.behaviour.waits_scenes import Row, check, played, row
+from tests.behaviour.waits_scenes import Row, check, played, row, rows
 from tests.factories import job_id, node_name
 
 J0, N0 = job_id(0), node_name(0)
@@ -24,112 +24,68 @@ PAIR = SAVED.replace("1 GPU", "2 GPUs")
 SPLIT = f"{PAIR.replace('1 1 1', '2 1 1')}; ana drains n0 at 2; ana releases j0 at 3"
 
 PLACES = [
-    row(
-        "a job waits while the server with its checkpoint is silent",
-        f"{SILENT}; ana releases j0 at 3; n0 answers at 4",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; 3: released by ana, held by checkpoint; "
-            "4: released by checkpoint, attempt 2 starts on n0[0] from n0"
-        ),
-    ),
-    row(
-        "also if it goes silent later",
-        f"{SAVED}; ana drains n0 at 2; ana drains n1 at 2; ana drains n2 at 2; "
-        "ana releases j0 at 3; n0 is silent at 4",
-        "j0",
-        then="1: held by ana, held, leaves; 3: released by ana; 4: held by checkpoint",
-    ),
-    row(
-        "somebody's own hold outlasts the silence",
-        f"{SILENT}; ana releases j0 at 3; ana suspends j0 at 4; n0 answers at 5",
-        "j0",
-        reason="held",
-        then="1: held by ana, held, leaves; 3: released by ana, held by checkpoint; 4: held by ana",
-    ),
-    row(
-        "other servers concern nobody",
-        f"{SAVED}; n1 is silent at 2; ana releases j0 at 3",
-        "j0",
-        then="1: held by ana, held, leaves; 3: released by ana, attempt 2 starts on n0[0] from n0",
-    ),
-    row(
-        "what a lost server had is given up once the next attempt runs",
-        f"{LIVE}; launches take 5; ana suspends j0 at 11; n0 is silent at 12; "
-        "ana releases j0 at 13; n0 is lost at 14; until 30",
-        "j0",
-        then=(
-            "5: attempt 1 starts; 11: held by ana, held, leaves; "
-            "13: released by ana, held by checkpoint; 14: released by checkpoint, gets n1[0]; "
-            "19: gives n0/1 up, attempt 2 starts anew"
-        ),
-    ),
-    row(
-        "a lost server that is back before the launch has it",
-        f"{LOST}; n0 answers at 4; ana releases j0 at 5",
-        "j0",
-        then="1: held by ana, held, leaves; 5: released by ana, attempt 2 starts on n0[0] from n0",
-    ),
-    row(
-        "a launch that fails has given nothing up",
-        f"{LOST}; j0 cannot be launched from 4 until 5; ana releases j0 at 4; n0 answers at 5; "
-        "until 2s",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; 4: released by ana, gets n1[0], launch 2 fails, waits; "
-            "1s 4: attempt 3 starts on n0[0] from n0"
-        ),
-    ),
-    row(
-        "a lost server that is silent after a restart is still lost",
-        f"{LOST}; n0 is silent at 4; ana releases j0 at 5",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "5: released by ana, gives n0/1 up, attempt 2 starts on n1[0] anew"
-        ),
-    ),
-    row(
-        "its owner gives up all that is out of reach and no more",
-        f"{SAVED}; {MOVED}ana drains n1 at 5; ana releases j0 at 6; j0 saves step 40 at 7; "
-        "ana suspends j0 at 8; n1 is silent at 9; n2 is silent at 9; ana restores n0 at 10; "
-        "ana releases j0 at 11; bo gives up j0 at 12",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; 3: released by ana, attempt 2 starts on n1[0] from n0; "
-            "4: held by ana, held, leaves; "
-            "6: released by ana, attempt 3 starts on n2[0] from n1 or n0; "
-            "8: held by ana, held, leaves; 11: released by ana, held by checkpoint; "
-            "12: gives n2/3 up, gives n1/2 up, released by checkpoint, "
-            "attempt 4 starts on n0[0] from n0"
-        ),
-    ),
-    row(
-        "nothing is given up that can be had, or that it runs by",
-        f"{SAVED}; ana gives up j0 at 2; ana gives up j9 at 2; ana releases j0 at 3; "
-        "n0 is silent at 4; ana gives up j0 at 5",
-        "j0",
-        then="1: held by ana, held, leaves; 3: released by ana, attempt 2 starts on n0[0] from n0",
-    ),
-    row(
-        "places are told newest first, each once",
-        f"{SAVED}; {MOVED}ana restores n0 at 5; ana drains n1 at 5; ana releases j0 at 6; "
-        "ana suspends j0 at 7; ana drains n0 at 8; ana releases j0 at 9",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; 3: released by ana, attempt 2 starts on n1[0] from n0; "
-            "4: held by ana, held, leaves; "
-            "6: released by ana, attempt 3 starts on n0[0] from n1 or n0; "
-            "7: held by ana, held, leaves; "
-            "9: released by ana, attempt 4 starts on n2[0] from n0 or n1"
-        ),
-    ),
-    row(
-        "a shared folder makes nobody wait",
-        f"{SILENT.replace(', checkpoints_stay=yes', '')}; ana releases j0 at 3",
-        "j0",
-        then="1: held by ana, held, leaves; 3: released by ana, attempt 2 starts on n1[0]",
-    ),
+    *rows(f"""
+a job waits while the server with its checkpoint is silent
+    {SILENT}; ana releases j0 at 3; n0 answers at 4
+    => j0, then: 1: held by ana, held, leaves; 3: released by ana, held by checkpoint;
+       4: released by checkpoint, attempt 2 starts on n0[0] from n0
+also if it goes silent later
+    {SAVED}; ana drains n0 at 2; ana drains n1 at 2; ana drains n2 at 2; ana releases j0 at 3;
+    n0 is silent at 4
+    => j0, then: 1: held by ana, held, leaves; 3: released by ana; 4: held by checkpoint
+somebody's own hold outlasts the silence
+    {SILENT}; ana releases j0 at 3; ana suspends j0 at 4; n0 answers at 5
+    => j0, reason: held
+    => j0, then: 1: held by ana, held, leaves; 3: released by ana, held by checkpoint;
+       4: held by ana
+other servers concern nobody
+    {SAVED}; n1 is silent at 2; ana releases j0 at 3
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, attempt 2 starts on n0[0] from n0
+what a lost server had is given up once the next attempt runs
+    {LIVE}; launches take 5; ana suspends j0 at 11; n0 is silent at 12; ana releases j0 at 13;
+    n0 is lost at 14; until 30
+    => j0, then: 5: attempt 1 starts; 11: held by ana, held, leaves;
+       13: released by ana, held by checkpoint; 14: released by checkpoint, gets n1[0];
+       19: gives n0/1 up, attempt 2 starts anew
+a lost server that is back before the launch has it
+    {LOST}; n0 answers at 4; ana releases j0 at 5
+    => j0, then: 1: held by ana, held, leaves;
+       5: released by ana, attempt 2 starts on n0[0] from n0
+a launch that fails has given nothing up
+    {LOST}; j0 cannot be launched from 4 until 5; ana releases j0 at 4; n0 answers at 5; until 2s
+    => j0, then: 1: held by ana, held, leaves;
+       4: released by ana, gets n1[0], launch 2 fails, waits;
+       1s 4: attempt 3 starts on n0[0] from n0
+a lost server that is silent after a restart is still lost
+    {LOST}; n0 is silent at 4; ana releases j0 at 5
+    => j0, then: 1: held by ana, held, leaves;
+       5: released by ana, gives n0/1 up, attempt 2 starts on n1[0] anew
+its owner gives up all that is out of reach and no more
+    {SAVED}; {MOVED}ana drains n1 at 5; ana releases j0 at 6; j0 saves step 40 at 7;
+    ana suspends j0 at 8; n1 is silent at 9; n2 is silent at 9; ana restores n0 at 10;
+    ana releases j0 at 11; bo gives up j0 at 12
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, attempt 2 starts on n1[0] from n0; 4: held by ana, held, leaves;
+       6: released by ana, attempt 3 starts on n2[0] from n1 or n0; 8: held by ana, held, leaves;
+       11: released by ana, held by checkpoint;
+       12: gives n2/3 up, gives n1/2 up, released by checkpoint, attempt 4 starts on n0[0] from n0
+nothing is given up that can be had, or that it runs by
+    {SAVED}; ana gives up j0 at 2; ana gives up j9 at 2; ana releases j0 at 3; n0 is silent at 4;
+    ana gives up j0 at 5
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, attempt 2 starts on n0[0] from n0
+places are told newest first, each once
+    {SAVED}; {MOVED}ana restores n0 at 5; ana drains n1 at 5; ana releases j0 at 6;
+    ana suspends j0 at 7; ana drains n0 at 8; ana releases j0 at 9
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, attempt 2 starts on n1[0] from n0; 4: held by ana, held, leaves;
+       6: released by ana, attempt 3 starts on n0[0] from n1 or n0; 7: held by ana, held, leaves;
+       9: released by ana, attempt 4 starts on n2[0] from n0 or n1
+a shared folder makes nobody wait
+    {SILENT.replace(", checkpoints_stay=yes", "")}; ana releases j0 at 3
+    => j0, then: 1: held by ana, held, leaves; 3: released by ana, attempt 2 starts on n1[0]
+"""),
     row(
         "launches that fail for the checkpoint never fail the job",
         f"{BOUND.replace('; j0 is too large to leave n0', '')}"
@@ -141,168 +97,108 @@ PLACES = [
             "1s 4: launch 3 fails, attempt 4 starts on n1[0] from n1 or n0"
         ),
     ),
-    row(
-        "a task whose checkpoint is out of reach waits for it",
-        TASKS,
-        "j0",
-        then=(
-            "5: attempt 1 starts; 7: lost, gets n0[0]; 9: launch 2 fails, waits until 1s 9; "
-            "1s 9: held by checkpoint"
-        ),
-    ),
-    row(
-        "and keeps its turn",
-        TASKS,
-        "j1",
-        phase="waiting",
-        reason="array_limit",
-    ),
+    *rows(f"""
+a task whose checkpoint is out of reach waits for it
+    {TASKS}
+    => j0, then: 5: attempt 1 starts; 7: lost, gets n0[0]; 9: launch 2 fails, waits until 1s 9;
+       1s 9: held by checkpoint
+and keeps its turn
+    {TASKS}
+    => j1, phase: waiting
+    => j1, reason: array_limit
+"""),
 ]
 STAYS = [
-    row(
-        "a checkpoint that stays is waited for without a try elsewhere, whatever else happens",
-        f"{BOUND}; ana drains n1 at 2s; ana restores n0 at 3s",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3; "
-            "1s 3: held by checkpoint_stays; "
-            "3s: released by checkpoint_stays, attempt 3 starts on n0[0] from n0"
-        ),
-    ),
-    row(
-        "its job starts where it lies, whatever the policy would choose",
-        "live, checkpoints_stay=yes; servers 4 2 1; j0: 2 GPUs; j1: 1 GPU; "
-        "j0 is too large to leave n1; ana suspends j0 at 1; ana drains n1 at 2; "
-        "ana releases j0 at 3; ana restores n1 at 4; until 2s",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "3: released by ana, gets n0[0,1], launch 2 fails, waits until 1s 3; "
-            "1s 3: attempt 3 starts on n1[0,1] from n1"
-        ),
-    ),
-    row(
-        "a resume lets it be copied",
-        f"{BOUND}; ana releases j0 at 2s",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3; "
-            "1s 3: held by checkpoint_stays; "
-            "2s: released by ana, gets n1[0], launch 3 fails, waits until 3s; "
-            "3s: held by checkpoint_stays"
-        ),
-    ),
-    row(
-        "also during the wait after the launch",
-        f"{BOUND}; ana releases j0 at 500000; until 500000",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3; "
-            "500000: released by ana, gets n1[0], launch 3 fails, waits until 1s 500000"
-        ),
-    ),
-    row(
-        "it is given up",
-        f"{BOUND}; ana gives up j0 at 2s",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3; "
-            "1s 3: held by checkpoint_stays; "
-            "2s: gives n0/1 up, released by checkpoint_stays, attempt 3 starts on n1[0] anew"
-        ),
-    ),
-    row(
-        "or lost with its server",
-        f"{BOUND}; n0 is lost at 2s",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3; "
-            "1s 3: held by checkpoint_stays; "
-            "2s: released by checkpoint_stays, gives n0/1 up, attempt 3 starts on n1[0] anew"
-        ),
-    ),
-    row(
-        "nobody is preempted for it",
-        "under las; live, checkpoints_stay=yes; servers 1 1; j0: 1 GPU; ana suspends j0 at 1; "
-        "j1: 1 GPU at 2; j2: 1 GPU at 2; j0 is too large to leave n0; ana drains n0 at 50; "
-        "ana releases j0 at 99; until 3s",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "99: released by ana, gets n1[0], launch 2 fails, waits until 1s 99; "
-            "1s 99: held by checkpoint_stays"
-        ),
-    ),
+    *rows(f"""
+a checkpoint that stays is waited for without a try elsewhere, whatever else happens
+    {BOUND}; ana drains n1 at 2s; ana restores n0 at 3s
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3;
+       1s 3: held by checkpoint_stays;
+       3s: released by checkpoint_stays, attempt 3 starts on n0[0] from n0
+its job starts where it lies, whatever the policy would choose
+    live, checkpoints_stay=yes; servers 4 2 1; j0: 2 GPUs; j1: 1 GPU; j0 is too large to leave n1;
+    ana suspends j0 at 1; ana drains n1 at 2; ana releases j0 at 3; ana restores n1 at 4; until 2s
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, gets n0[0,1], launch 2 fails, waits until 1s 3;
+       1s 3: attempt 3 starts on n1[0,1] from n1
+a resume lets it be copied
+    {BOUND}; ana releases j0 at 2s
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3;
+       1s 3: held by checkpoint_stays;
+       2s: released by ana, gets n1[0], launch 3 fails, waits until 3s;
+       3s: held by checkpoint_stays
+also during the wait after the launch
+    {BOUND}; ana releases j0 at 500000; until 500000
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3;
+       500000: released by ana, gets n1[0], launch 3 fails, waits until 1s 500000
+it is given up
+    {BOUND}; ana gives up j0 at 2s
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3;
+       1s 3: held by checkpoint_stays;
+       2s: gives n0/1 up, released by checkpoint_stays, attempt 3 starts on n1[0] anew
+or lost with its server
+    {BOUND}; n0 is lost at 2s
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3;
+       1s 3: held by checkpoint_stays;
+       2s: released by checkpoint_stays, gives n0/1 up, attempt 3 starts on n1[0] anew
+nobody is preempted for it
+    under las; live, checkpoints_stay=yes; servers 1 1; j0: 1 GPU; ana suspends j0 at 1;
+    j1: 1 GPU at 2; j2: 1 GPU at 2; j0 is too large to leave n0; ana drains n0 at 50;
+    ana releases j0 at 99; until 3s
+    => j0, then: 1: held by ana, held, leaves;
+       99: released by ana, gets n1[0], launch 2 fails, waits until 1s 99;
+       1s 99: held by checkpoint_stays
+"""),
 ]
 SPLITS = [
-    row(
-        "a gang keeps the split it began with",
-        f"{SPLIT}; ana restores n0 at 4",
-        "j0 at 3",
-        reason="split_kept",
-    ),
-    row(
-        "and starts where that fits",
-        f"{SPLIT}; ana restores n0 at 4",
-        "j0",
-        then="1: held by ana, held, leaves; 3: released by ana; "
-        "4: attempt 2 starts on n0[0,1] from n0",
-    ),
-    row(
-        "one over two servers does not come back on one",
-        f"{LIVE.replace('1 1 1', '1 1 2 1').replace('1 GPU', '2 GPUs at 1')}; ana drains n2 at 0; "
-        "ana suspends j0 at 2; ana restores n2 at 2; ana releases j0 at 3",
-        "j0",
-        then=(
-            "2: held by ana, held, leaves; "
-            "3: released by ana, attempt 2 starts on n0[0]+n1[0] from n0+n1"
-        ),
-    ),
-    row(
-        "each rank gets as many GPUs as it had",
-        "under fifo, placement=first_fit; "
-        f"{SAVED.replace('1 1 1', '1 2 2').replace('1 GPU', '3 GPUs')}; ana drains n1 at 2; "
-        "ana releases j0 at 3",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; "
-            "3: released by ana, attempt 2 starts on n0[0]+n2[0,1] from n0+n1"
-        ),
-    ),
-    row(
-        "one that says so may change its split",
-        SPLIT.replace("2 GPUs", "2 GPUs, split_may_change=yes"),
-        "j0",
-        then="1: held by ana, held, leaves; "
-        "3: released by ana, attempt 2 starts on n1[0]+n2[0] from n0",
-    ),
+    *rows(f"""
+a gang keeps the split it began with
+    {SPLIT}; ana restores n0 at 4
+    => j0 at 3, reason: split_kept
+and starts where that fits
+    {SPLIT}; ana restores n0 at 4
+    => j0, then: 1: held by ana, held, leaves; 3: released by ana;
+       4: attempt 2 starts on n0[0,1] from n0
+one over two servers does not come back on one
+    {LIVE.replace("1 1 1", "1 1 2 1").replace("1 GPU", "2 GPUs at 1")}; ana drains n2 at 0;
+    ana suspends j0 at 2; ana restores n2 at 2; ana releases j0 at 3
+    => j0, then: 2: held by ana, held, leaves;
+       3: released by ana, attempt 2 starts on n0[0]+n1[0] from n0+n1
+each rank gets as many GPUs as it had
+    under fifo, placement=first_fit; {SAVED.replace("1 1 1", "1 2 2").replace("1 GPU", "3 GPUs")};
+    ana drains n1 at 2; ana releases j0 at 3
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, attempt 2 starts on n0[0]+n2[0,1] from n0+n1
+one that says so may change its split
+    {SPLIT.replace("2 GPUs", "2 GPUs, split_may_change=yes")}
+    => j0, then: 1: held by ana, held, leaves;
+       3: released by ana, attempt 2 starts on n1[0]+n2[0] from n0
+"""),
     *(
         row(f"{name} keeps splits", f"under {name}; {SPLIT}", "j0", reason="split_kept")
         for name in ("las", "srtf", "fifo_easy")
     ),
-    row(
-        "it is free again when no checkpoint is left",
-        f"{SPLIT}; n0 is silent at 4; n0 is lost at 5",
-        "j0",
-        then=(
-            "1: held by ana, held, leaves; 3: released by ana; 4: held by checkpoint; "
-            "5: released by checkpoint, gives n0/1 up, attempt 2 starts on n1[0]+n2[0] anew"
-        ),
-    ),
-    row(
-        "and binds again when the lost server is back in time",
-        f"{PAIR.replace('1 1 1', '2 1 1')}; ana drains n0 at 2; ana drains n1 at 2; "
-        "ana releases j0 at 3; n0 is lost at 4; n0 answers at 5; ana restores n1 at 6",
-        "j0",
-        reason="split_kept",
-    ),
+    *rows(f"""
+it is free again when no checkpoint is left
+    {SPLIT}; n0 is silent at 4; n0 is lost at 5
+    => j0, then: 1: held by ana, held, leaves; 3: released by ana; 4: held by checkpoint;
+       5: released by checkpoint, gives n0/1 up, attempt 2 starts on n1[0]+n2[0] anew
+and binds again when the lost server is back in time
+    {PAIR.replace("1 1 1", "2 1 1")}; ana drains n0 at 2; ana drains n1 at 2;
+    ana releases j0 at 3; n0 is lost at 4; n0 answers at 5; ana restores n1 at 6
+    => j0, reason: split_kept
+"""),
 ]
-TABLE = [*PLACES, *STAYS, *SPLITS]
+TABLE = [
+    *PLACES,
+    *STAYS,
+    *SPLITS,
+]
 
 
 @pytest.mark.parametrize("case", TABLE, ids=str)

@@ -22,7 +22,7 @@ from shunter.events import (
     Trigger,
     facts,
 )
-from tests.behaviour.waits_scenes import Row, check, played, row
+from tests.behaviour.waits_scenes import Row, check, played, row, rows
 from tests.factories import allocation, job_id, node_name, packed
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel
@@ -54,25 +54,17 @@ TABLE = [
         then="1: proposed by ana, approved (0), attempt 1 starts on n0[0,1,2,3]",
         admitted=["j1"],
     ),
-    row(
-        "the first candidate that is free is",
-        f"{TAKEN}; ana proposes j1 on n0[0-3] or n1[0-3] at 2",
-        "j1",
-        then="2: proposed by ana, approved (1), attempt 1 starts on n1[0,1,2,3]",
-    ),
-    row(
-        "one of which a GPU is taken gets nothing",
-        f"{LIVE}; j0: 1 GPU; j1: 4 GPUs; ana proposes j0 on n0[2] at 1; "
-        "ana proposes j1 on n0[0-3] at 2",
-        "j1",
-        then="2: proposed by ana, rejected (no_capacity)",
-    ),
-    row(
-        "one that has not its turn may not be proposed",
-        f"{THREE}; ana proposes j2 on n0[0-3] at 1",
-        "j2",
-        then="1: proposed by ana, rejected (no_capacity, not admitted)",
-    ),
+    *rows(f"""
+the first candidate that is free is
+    {TAKEN}; ana proposes j1 on n0[0-3] or n1[0-3] at 2
+    => j1, then: 2: proposed by ana, approved (1), attempt 1 starts on n1[0,1,2,3]
+one of which a GPU is taken gets nothing
+    {LIVE}; j0: 1 GPU; j1: 4 GPUs; ana proposes j0 on n0[2] at 1; ana proposes j1 on n0[0-3] at 2
+    => j1, then: 2: proposed by ana, rejected (no_capacity)
+one that has not its turn may not be proposed
+    {THREE}; ana proposes j2 on n0[0-3] at 1
+    => j2, then: 1: proposed by ana, rejected (no_capacity, not admitted)
+"""),
     row(
         "a quota holds",
         f"{QUOTA}; ana proposes j1 on n1[0-3] at 1",
@@ -80,21 +72,15 @@ TABLE = [
         then="1: proposed by ana, rejected (quota, not admitted)",
         admitted=["j0", "j2"],
     ),
-    row(
-        "a job that was put on hold is not started",
-        f"{LIVE}; j0: 4 GPUs; bo holds j0 at 1; ana proposes j0 on n0[0-3] at 1",
-        "j0",
-        then="1: held by bo, proposed by ana, rejected (refused)",
-    ),
-    row(
-        "within a round a rejected job is still granted what is free",
-        f"{TAKEN}; ana proposes j1 on n0[0-3] at 2; ana proposes j1 on n1[0-3] at 3",
-        "j1",
-        then=(
-            "2: proposed by ana, rejected (no_capacity); "
-            "3: proposed by ana, approved (0), attempt 1 starts on n1[0,1,2,3]"
-        ),
-    ),
+    *rows(f"""
+a job that was put on hold is not started
+    {LIVE}; j0: 4 GPUs; bo holds j0 at 1; ana proposes j0 on n0[0-3] at 1
+    => j0, then: 1: held by bo, proposed by ana, rejected (refused)
+within a round a rejected job is still granted what is free
+    {TAKEN}; ana proposes j1 on n0[0-3] at 2; ana proposes j1 on n1[0-3] at 3
+    => j1, then: 2: proposed by ana, rejected (no_capacity);
+       3: proposed by ana, approved (0), attempt 1 starts on n1[0,1,2,3]
+"""),
     row(
         "rejections within a round are told once at its end",
         f"{TAKEN}"
@@ -129,12 +115,11 @@ TABLE = [
         ),
         kept={},
     ),
-    row(
-        "and nobody else is",
-        f"{STARVING.replace('4 4', '4 4 4')}; ana proposes j2 on n1[0-1] at 182s",
-        "j2",
-        then="182s: proposed by ana, rejected (outranked, kept)",
-    ),
+    *rows(f"""
+and nobody else is
+    {STARVING.replace("4 4", "4 4 4")}; ana proposes j2 on n1[0-1] at 182s
+    => j2, then: 182s: proposed by ana, rejected (outranked, kept)
+"""),
     row(
         "what nobody comes for is given up",
         f"{STARVING}; until 222s",
@@ -172,13 +157,12 @@ TABLE = [
         then=("1: proposed by ana, approved (0), attempt 1 starts on n0[0,1,2,3]; 1s: outranked"),
         admitted=["j1"],
     ),
-    row(
-        "which waits for it where that is proposed",
-        f"{ROOM}; ana proposes j1 on n0[0-3] at 2s",
-        "j1 at 2s",
-        log="1s: submitted; 2s: proposed by ana, approved (0), gets n0[0,1,2,3]",
-        phase="granted",
-    ),
+    *rows(f"""
+which waits for it where that is proposed
+    {ROOM}; ana proposes j1 on n0[0-3] at 2s
+    => j1 at 2s, log: 1s: submitted; 2s: proposed by ana, approved (0), gets n0[0,1,2,3]
+    => j1 at 2s, phase: granted
+"""),
 ]
 
 

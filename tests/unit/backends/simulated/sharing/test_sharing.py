@@ -5,7 +5,7 @@ import pytest
 from shunter.core.speeds import FactorTable, JobKind, ModelFactors, SpeedModel, ThroughputTable
 from shunter.events import GpuType, Level, LevelGroups, Sharing
 from tests.factories import configuration, node_name
-from tests.unit.backends.simulated.driving import Case
+from tests.unit.backends.simulated.driving import Case, cases
 
 SWITCHES = (LevelGroups(Level.switch, (0b0011, 0b1100)),)
 NODES = {node_name(number): configuration(4, levels=SWITCHES) for number in range(2)}
@@ -39,44 +39,44 @@ def shared(words: str, scene: str, sees: str, speeds: SpeedModel | None = HALVES
 
 
 TABLE_OF_PAIRS = [
-    shared(
-        "a pair of which nobody knows more takes turns",
-        PAIR,
-        f"{STARTED}; 20: j0 ends, j1 goes at 1; 30: j1 ends",
+    *cases(
+        f"""
+a pair of which nobody knows more takes turns
+    {PAIR}
+    => {STARTED}; 20: j0 ends, j1 goes at 1; 30: j1 ends
+a job slows down when a partner comes and not before
+    {TEN_20}; 0: launch j0; 4: launch j1
+    => 0: j0 starts; 4: j0 goes at 0.5, j1 starts at 0.5; 16: j0 ends, j1 goes at 1; 30: j1 ends
+each further partner takes its part
+    j0: 1 GPU; j1: 1 GPU; j2: 1 GPU; 0: launch j0, launch j1, launch j2
+    => 0: j0 starts at 0.25, j1 starts at 0.25, j2 starts at 0.25;
+       40: j0 ends, j1 ends, j2 goes at 0.5, j2 ends
+""",
+        make=shared,
     ),
-    shared(
-        "a job slows down when a partner comes and not before",
-        f"{TEN_20}; 0: launch j0; 4: launch j1",
-        "0: j0 starts; 4: j0 goes at 0.5, j1 starts at 0.5; 16: j0 ends, j1 goes at 1; 30: j1 ends",
-    ),
-    shared(
-        "each further partner takes its part",
-        "j0: 1 GPU; j1: 1 GPU; j2: 1 GPU; 0: launch j0, launch j1, launch j2",
-        "0: j0 starts at 0.25, j1 starts at 0.25, j2 starts at 0.25; "
-        "40: j0 ends, j1 ends, j2 goes at 0.5, j2 ends",
-    ),
-    shared(
-        "a pair runs at the rates of the table: the fast one has done 2 of 8 by 10",
-        "j0: 1 GPU for 8, model=slow; j1: 1 GPU for 8, model=fast; 0: launch j0, launch j1",
-        "0: j0 starts at 0.8, j1 starts at 0.25; 10: j0 ends, j1 goes at 1; 16: j1 ends",
+    *cases(
+        """
+a pair runs at the rates of the table: the fast one has done 2 of 8 by 10
+    j0: 1 GPU for 8, model=slow; j1: 1 GPU for 8, model=fast; 0: launch j0, launch j1
+    => 0: j0 starts at 0.8, j1 starts at 0.25; 10: j0 ends, j1 goes at 1; 16: j1 ends
+a pair that does not fit gets nothing done until one leaves
+    j0: 1 GPU for 8, model=slow; j1: 1 GPU for 8, model=big; 0: launch j0, launch j1;
+    50: suspend j1
+    => 0: j0 starts at 0, j1 starts at 0; 50: j0 goes at 1, j1 leaves, j1 is gone; 58: j0 ends
+""",
         RATES,
+        make=shared,
     ),
-    shared(
-        "a pair that does not fit gets nothing done until one leaves",
-        "j0: 1 GPU for 8, model=slow; j1: 1 GPU for 8, model=big; 0: launch j0, launch j1; "
-        "50: suspend j1",
-        "0: j0 starts at 0, j1 starts at 0; 50: j0 goes at 1, j1 leaves, j1 is gone; 58: j0 ends",
-        RATES,
-    ),
-    shared(
-        "jobs on other GPUs of the server go on as before",
-        "j0: 1 GPU; j1: 1 GPU; 0: launch j0, launch j1 on n0[1]",
-        "0: j0 starts, j1 starts; 10: j0 ends, j1 ends",
-    ),
-    shared(
-        "a gang is slowed by a partner on one of its GPUs",
-        f"{TEN_20}; 0: launch j0 on n0[0-1], launch j1 on n0[1]",
-        f"{STARTED}; 20: j0 ends, j1 goes at 1; 30: j1 ends",
+    *cases(
+        f"""
+jobs on other GPUs of the server go on as before
+    j0: 1 GPU; j1: 1 GPU; 0: launch j0, launch j1 on n0[1]
+    => 0: j0 starts, j1 starts; 10: j0 ends, j1 ends
+a gang is slowed by a partner on one of its GPUs
+    {TEN_20}; 0: launch j0 on n0[0-1], launch j1 on n0[1]
+    => {STARTED}; 20: j0 ends, j1 goes at 1; 30: j1 ends
+""",
+        make=shared,
     ),
     *(
         shared(
@@ -90,60 +90,54 @@ TABLE_OF_PAIRS = [
             ("terminate", "j1 exits with 143"),
         )
     ),
-    shared(
-        "work beside a partner is kept when a job leaves",
-        f"{PAIR}; 6: suspend j0; 10: resume j0 on n1",
-        f"{STARTED}; 6: j0 leaves, j0 is gone, j1 goes at 1; 10: j0 starts #2; 17: j0 ends #2; "
-        "23: j1 ends",
+    *cases(
+        f"""
+work beside a partner is kept when a job leaves
+    {PAIR}; 6: suspend j0; 10: resume j0 on n1
+    => {STARTED}; 6: j0 leaves, j0 is gone, j1 goes at 1; 10: j0 starts #2; 17: j0 ends #2;
+       23: j1 ends
+a partner counts from its launch though it starts slowly
+    j0: 1 GPU; j1: 1 GPU; costs start_us=4; 0: launch j0; 6: launch j1
+    => 4: j0 starts; 6: j0 goes at 0.5; 10: j1 starts at 0.5; 22: j0 ends, j1 goes at 1;
+       26: j1 ends
+a start is told with the speed of that instant
+    j0: 1 GPU; j1: 1 GPU for 1; costs start_us=4; 0: launch j0, launch j1; 2: terminate j1
+    => 2: j1 exits with 143; 4: j0 starts; 14: j0 ends
+the partner of a job lost with another server speeds up
+    j0: 1 GPU for 20; j1: 1 GPU for 40; n1 dies at 6; 0: launch j0, launch j1 on n0+n1
+    => {STARTED}; 6: n1 dies, j1 is lost with 3, j0 goes at 1; 23: j0 ends
+a pair in rounds of gangs ends with its slower half: one step until 4, two until 8
+    j0: 1 GPU for 2, total_steps=1; j1: 1 GPU for 4, total_steps=2; {ROUNDS}; until 8;
+    0: launch j0, launch j1
+    => {STARTED}; 8: j0 ends, j1 ends, the round is over
+the half left alone is faster from the next round on: three steps of five, at 2 each
+    j0: 1 GPU for 2, total_steps=1; j1: 1 GPU for 10, total_steps=5; {ROUNDS};
+    0: launch j0, launch j1
+    => {STARTED}; 8: j0 ends, the round is over, j1 goes at 1; 14: j1 ends, the round is over
+""",
+        make=shared,
     ),
-    shared(
-        "a partner counts from its launch though it starts slowly",
-        "j0: 1 GPU; j1: 1 GPU; costs start_us=4; 0: launch j0; 6: launch j1",
-        "4: j0 starts; 6: j0 goes at 0.5; 10: j1 starts at 0.5; 22: j0 ends, j1 goes at 1; "
-        "26: j1 ends",
-    ),
-    shared(
-        "a start is told with the speed of that instant",
-        "j0: 1 GPU; j1: 1 GPU for 1; costs start_us=4; 0: launch j0, launch j1; 2: terminate j1",
-        "2: j1 exits with 143; 4: j0 starts; 14: j0 ends",
-    ),
-    shared(
-        "the partner of a job lost with another server speeds up",
-        "j0: 1 GPU for 20; j1: 1 GPU for 40; n1 dies at 6; 0: launch j0, launch j1 on n0+n1",
-        f"{STARTED}; 6: n1 dies, j1 is lost with 3, j0 goes at 1; 23: j0 ends",
-    ),
-    shared(
-        "a pair in rounds of gangs ends with its slower half: one step until 4, two until 8",
-        f"j0: 1 GPU for 2, total_steps=1; j1: 1 GPU for 4, total_steps=2; {ROUNDS}; until 8; "
-        "0: launch j0, launch j1",
-        f"{STARTED}; 8: j0 ends, j1 ends, the round is over",
-    ),
-    shared(
-        "the half left alone is faster from the next round on: three steps of five, at 2 each",
-        f"j0: 1 GPU for 2, total_steps=1; j1: 1 GPU for 10, total_steps=5; {ROUNDS}; "
-        "0: launch j0, launch j1",
-        f"{STARTED}; 8: j0 ends, the round is over, j1 goes at 1; 14: j1 ends, the round is over",
-    ),
-    shared(
-        "nobody shares in a world without speeds",
-        "j0: 1 GPU; j1: 1 GPU; 0: launch j0, launch j1",
-        "10: j0 ends, j1 ends",
+    *cases(
+        """
+nobody shares in a world without speeds
+    j0: 1 GPU; j1: 1 GPU; 0: launch j0, launch j1
+    => 10: j0 ends, j1 ends
+""",
         None,
+        make=shared,
     ),
 ]
 NEIGHBOURS = [
-    Case(
-        "a job slows down while it has a neighbour: j0 has done 10 when that comes",
-        f"{RNNS}; 0: launch j0; 10: launch j1 on n0[1]",
-        "0: j0 starts; 10: j0 goes at 0.5, j1 starts at 0.5; 30: j0 ends, j1 goes at 1; "
-        "40: j1 ends",
-        BESIDE,
-    ),
-    Case(
-        "only the model that suffers is slower",
-        f"{RNNS.replace('j1: 1 GPU for 20, model=rnn', 'j1: 1 GPU for 20')}; "
-        "0: launch j0, launch j1 on n0[2]",
-        "0: j0 starts at 0.8, j1 starts; 20: j1 ends, j0 goes at 1; 24: j0 ends",
+    *cases(
+        f"""
+a job slows down while it has a neighbour: j0 has done 10 when that comes
+    {RNNS}; 0: launch j0; 10: launch j1 on n0[1]
+    => 0: j0 starts; 10: j0 goes at 0.5, j1 starts at 0.5; 30: j0 ends, j1 goes at 1; 40: j1 ends
+only the model that suffers is slower
+    {RNNS.replace("j1: 1 GPU for 20, model=rnn", "j1: 1 GPU for 20")};
+    0: launch j0, launch j1 on n0[2]
+    => 0: j0 starts at 0.8, j1 starts; 20: j1 ends, j0 goes at 1; 24: j0 ends
+""",
         BESIDE,
     ),
     *(

@@ -6,7 +6,7 @@ from shunter.backends.simulated import MemoryMoves
 from shunter.core.speeds import FactorTable, MemoryCycle, ModelFactors, SpeedModel
 from shunter.events import Sharing
 from tests.factories import configuration, node_name
-from tests.unit.backends.simulated.driving import Case
+from tests.unit.backends.simulated.driving import Case, cases
 
 NODES = {node_name(number): configuration(4) for number in range(2)}
 ALIKE = SpeedModel(NODES)
@@ -32,49 +32,46 @@ def turns(words: str, scene: str, sees: str, speeds: SpeedModel | None = None) -
 
 
 TABLE = [
-    turns(
-        "turns of 10 each; j0 ends its 15 after 5 of its second turn, and j1 goes on alone",
-        f"{TENS}; j0: 1 GPU for 15; j1: 1 GPU for 30; {BOTH}",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0]; "
-        "20: j1 waits, j0 has n0[0]; 25: j0 ends, j1 has n0[0]; 45: j1 ends",
+    *cases(
+        f"""
+turns of 10 each; j0 ends its 15 after 5 of its second turn, and j1 goes on alone
+    {TENS}; j0: 1 GPU for 15; j1: 1 GPU for 30; {BOTH}
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0];
+       20: j1 waits, j0 has n0[0]; 25: j0 ends, j1 has n0[0]; 45: j1 ends
+three jobs on two GPUs have two turns of three
+    {TENS}; {THREE}
+    => 0: j0 starts, j1 starts, j2 starts, j0 has n0[0], j1 has n0[1]; 10: j1 waits, j2 has n0[1];
+       20: j0 waits, j1 has n0[0]; 30: j2 waits, j0 has n0[1]; 40: j1 waits, j2 has n0[0];
+       50: j0 ends, j1 has n0[1]; 60: j1 ends, j2 ends
+jobs that keep their GPUs have turns there: the first GPU is that of two
+    {TENS}, keeps_homes=yes; {THREE}
+    => 0: j0 starts, j1 starts, j2 starts, j0 has n0[0], j1 has n0[1]; 10: j0 waits, j2 has n0[0];
+       20: j2 waits, j0 has n0[0]; 30: j0 waits, j2 has n0[0];
+       40: j1 ends, j2 waits, j0 has n0[0]; 50: j0 waits, j2 has n0[0];
+       60: j2 waits, j0 has n0[0]; 70: j0 ends, j2 has n0[0]; 80: j2 ends
+but for those that move
+    {TENS}, keeps_homes=yes, moving=j2; {THREE}
+    => 0: j0 starts, j1 starts, j2 starts, j0 has n0[0], j1 has n0[1];
+       10: j0 waits, j2 has n0[0] can move;
+       20: j1 waits, j2 waits, j0 has n0[0], j2 has n0[1] can move; 30: j2 waits, j1 has n0[1];
+       40: j0 waits, j2 has n0[0] can move; 50: j1 ends, j2 waits, j0 has n0[0];
+       60: j0 ends, j2 has n0[0] can move; 70: j2 ends
+""",
+        make=turns,
     ),
-    turns(
-        "three jobs on two GPUs have two turns of three",
-        f"{TENS}; {THREE}",
-        "0: j0 starts, j1 starts, j2 starts, j0 has n0[0], j1 has n0[1]; "
-        "10: j1 waits, j2 has n0[1]; 20: j0 waits, j1 has n0[0]; 30: j2 waits, j0 has n0[1]; "
-        "40: j1 waits, j2 has n0[0]; 50: j0 ends, j1 has n0[1]; 60: j1 ends, j2 ends",
-    ),
-    turns(
-        "jobs that keep their GPUs have turns there: the first GPU is that of two",
-        f"{TENS}, keeps_homes=yes; {THREE}",
-        "0: j0 starts, j1 starts, j2 starts, j0 has n0[0], j1 has n0[1]; "
-        "10: j0 waits, j2 has n0[0]; 20: j2 waits, j0 has n0[0]; 30: j0 waits, j2 has n0[0]; "
-        "40: j1 ends, j2 waits, j0 has n0[0]; 50: j0 waits, j2 has n0[0]; "
-        "60: j2 waits, j0 has n0[0]; 70: j0 ends, j2 has n0[0]; 80: j2 ends",
-    ),
-    turns(
-        "but for those that move",
-        f"{TENS}, keeps_homes=yes, moving=j2; {THREE}",
-        "0: j0 starts, j1 starts, j2 starts, j0 has n0[0], j1 has n0[1]; "
-        "10: j0 waits, j2 has n0[0] can move; "
-        "20: j1 waits, j2 waits, j0 has n0[0], j2 has n0[1] can move; "
-        "30: j2 waits, j1 has n0[1]; 40: j0 waits, j2 has n0[0] can move; "
-        "50: j1 ends, j2 waits, j0 has n0[0]; 60: j0 ends, j2 has n0[0] can move; 70: j2 ends",
-    ),
-    turns(
-        "a turn goes on to the end of a mini-batch, of 7 and of 2",
-        f"{TENS}; {SEVENS}; j1: 1 GPU for 28, total_steps=14; {BOTH}; until 24",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 14: j0 waits, j1 has n0[0]; "
-        "24: j1 waits, j0 has n0[0]",
+    *cases(
+        f"""
+a turn goes on to the end of a mini-batch, of 7 and of 2
+    {TENS}; {SEVENS}; j1: 1 GPU for 28, total_steps=14; {BOTH}; until 24
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 14: j0 waits, j1 has n0[0];
+       24: j1 waits, j0 has n0[0]
+and waits for it no longer than it may: with 2 at most, in the middle of the second one
+    {TENS}, boundary_most_us=2; {SEVENS}; {SEVENS.replace("j0", "j1")}; {BOTH}; until 24
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 12: j0 waits, j1 has n0[0];
+       24: j1 waits, j0 has n0[0]
+""",
         ALIKE,
-    ),
-    turns(
-        "and waits for it no longer than it may: with 2 at most, in the middle of the second one",
-        f"{TENS}, boundary_most_us=2; {SEVENS}; {SEVENS.replace('j0', 'j1')}; {BOTH}; until 24",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 12: j0 waits, j1 has n0[0]; "
-        "24: j1 waits, j0 has n0[0]",
-        ALIKE,
+        make=turns,
     ),
     turns(
         "a change of hands takes its time",
@@ -82,17 +79,23 @@ TABLE = [
         "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits; 13: j1 has n0[0]; 23: j1 waits; "
         "26: j0 has n0[0]; 36: j0 ends; 39: j1 has n0[0]; 49: j1 ends",
     ),
-    turns(
-        "a start-up is over before a job takes turns",
-        f"{TENS}; j0: 1 GPU; j1: 1 GPU; costs start_us=4; 0: launch j0; 2: launch j1",
-        "4: j0 starts, j0 has n0[0]; 6: j1 starts; 14: j0 ends, j1 has n0[0]; 24: j1 ends",
+    *cases(
+        f"""
+a start-up is over before a job takes turns
+    {TENS}; j0: 1 GPU; j1: 1 GPU; costs start_us=4; 0: launch j0; 2: launch j1
+    => 4: j0 starts, j0 has n0[0]; 6: j1 starts; 14: j0 ends, j1 has n0[0]; 24: j1 ends
+""",
+        make=turns,
     ),
-    turns(
-        "one that waits for its first turn slows nobody down",
-        f"{TWENTIES.replace(BOTH, '0: launch j0')}; 4: launch j1",
-        "0: j0 starts, j0 has n0[0]; 4: j1 starts at 0.5; 10: j0 waits, j1 has n0[0]; "
-        "20: j1 waits, j0 has n0[0]; 30: j0 ends, j1 has n0[0]; 40: j1 ends",
+    *cases(
+        f"""
+one that waits for its first turn slows nobody down
+    {TWENTIES.replace(BOTH, "0: launch j0")}; 4: launch j1
+    => 0: j0 starts, j0 has n0[0]; 4: j1 starts at 0.5; 10: j0 waits, j1 has n0[0];
+       20: j1 waits, j0 has n0[0]; 30: j0 ends, j1 has n0[0]; 40: j1 ends
+""",
         ALIKE,
+        make=turns,
     ),
     *(
         turns(
@@ -105,76 +108,71 @@ TABLE = [
             ("terminate", "j0 exits with 143"),
         )
     ),
-    turns(
-        "one suspended while it waits keeps its work: 10 of 20, and is resumed alone",
-        f"{TWENTIES}; 13: suspend j0; 14: resume j0 on n0[1]",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0]; "
-        "13: j0 leaves, j0 is gone; 14: j0 starts #2, j0 has n0[1] #2; 24: j0 ends #2; "
-        "30: j1 ends",
+    *cases(
+        f"""
+one suspended while it waits keeps its work: 10 of 20, and is resumed alone
+    {TWENTIES}; 13: suspend j0; 14: resume j0 on n0[1]
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0];
+       13: j0 leaves, j0 is gone; 14: j0 starts #2, j0 has n0[1] #2; 24: j0 ends #2; 30: j1 ends
+one that is stopped takes no turns until it goes on
+    {TWENTIES}; 4: stop j0; 30: continue j0
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 4: j0 waits, j0 stops, j1 has n0[0]; 24: j1 ends;
+       30: j0 goes on, j0 has n0[0]; 46: j0 ends
+""",
+        make=turns,
     ),
-    turns(
-        "one that is stopped takes no turns until it goes on",
-        f"{TWENTIES}; 4: stop j0; 30: continue j0",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 4: j0 waits, j0 stops, j1 has n0[0]; "
-        "24: j1 ends; 30: j0 goes on, j0 has n0[0]; 46: j0 ends",
-    ),
-    turns(
-        "the speed of a turn is told with it",
-        f"{TENS}; j0: 1 GPU; j1: 1 GPU; {BOTH}",
-        "0: j0 starts at 0.5, j1 starts at 0.5, j0 has n0[0] at 0.5; "
-        "10: j0 waits, j1 has n0[0] at 0.5; 20: j1 waits, j0 has n0[0] at 0.5; "
-        "30: j0 ends, j1 has n0[0] at 0.5; 40: j1 ends",
+    *cases(
+        f"""
+the speed of a turn is told with it
+    {TENS}; j0: 1 GPU; j1: 1 GPU; {BOTH}
+    => 0: j0 starts at 0.5, j1 starts at 0.5, j0 has n0[0] at 0.5;
+       10: j0 waits, j1 has n0[0] at 0.5; 20: j1 waits, j0 has n0[0] at 0.5;
+       30: j0 ends, j1 has n0[0] at 0.5; 40: j1 ends
+""",
         HALF,
+        make=turns,
     ),
-    turns(
-        "one with other GPUs of its own goes on and shares no more: it has done 2 by 12",
-        f"{TENS}; j0: 1 GPU for 40; j1: 1 GPU for 40; {BOTH}; 12: reshape j1 on n0[2]",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0]; 12: j0 has n0[2]; "
-        "42: j0 ends; 50: j1 ends",
+    *cases(
+        f"""
+one with other GPUs of its own goes on and shares no more: it has done 2 by 12
+    {TENS}; j0: 1 GPU for 40; j1: 1 GPU for 40; {BOTH}; 12: reshape j1 on n0[2]
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0]; 12: j0 has n0[2];
+       42: j0 ends; 50: j1 ends
+a server that dies ends the turns of all
+    {TENS}; j0: 1 GPU for 40; j1: 1 GPU for 40; n0 dies at 15; {BOTH}
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0];
+       15: n0 dies, j1 is lost with 5, j0 is lost with 10
+""",
+        make=turns,
     ),
-    turns(
-        "a server that dies ends the turns of all",
-        f"{TENS}; j0: 1 GPU for 40; j1: 1 GPU for 40; n0 dies at 15; {BOTH}",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0]; "
-        "15: n0 dies, j1 is lost with 5, j0 is lost with 10",
-    ),
-    turns(
-        "turns that end at boundaries copy the least: two steps of 8, then 2 MB go; at 28 j1 had "
-        "12, less than the 16 of j0 by no more than half a quantum, so it ends its second step "
-        "at 34, and 2 MB go and 2 come",
-        f"{COPYING}; {EIGHTS}; {BOTH}; until 38",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 16: j0 waits; 18: j1 has n0[0]; 34: j1 waits; "
-        "38: j0 has n0[0]",
+    *cases(
+        f"""
+turns that end at boundaries copy the least: two steps of 8, then 2 MB go; at 28 j1 had 12, less
+than the 16 of j0 by no more than half a quantum, so it ends its second step at 34, and 2 MB go
+and 2 come
+    {COPYING}; {EIGHTS}; {BOTH}; until 38
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 16: j0 waits; 18: j1 has n0[0]; 34: j1 waits;
+       38: j0 has n0[0]
+and so do those that wait long enough for one
+    {COPYING}, boundary_most_us=8; {EIGHTS}; {BOTH}; until 38
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 16: j0 waits; 18: j1 has n0[0]; 34: j1 waits;
+       38: j0 has n0[0]
+those that end anywhere copy what is held there: 2 into a step of 8 a job holds 6 MB, and 6 go,
+then 6 go and 6 come
+    {COPYING}, at_boundary=no; {EIGHTS}; {BOTH}; until 38
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits; 16: j1 has n0[0]; 26: j1 waits;
+       38: j0 has n0[0]
+and so do those that do not wait
+    {COPYING}, boundary_most_us=0; {EIGHTS}; {BOTH}; until 38
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits; 16: j1 has n0[0]; 26: j1 waits;
+       38: j0 has n0[0]
+models without a cycle copy nothing
+    {COPYING}, at_boundary=no; {BARE}; {BOTH}; until 20
+    => 0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0];
+       20: j1 waits, j0 has n0[0]
+""",
         COPIED,
-    ),
-    turns(
-        "and so do those that wait long enough for one",
-        f"{COPYING}, boundary_most_us=8; {EIGHTS}; {BOTH}; until 38",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 16: j0 waits; 18: j1 has n0[0]; 34: j1 waits; "
-        "38: j0 has n0[0]",
-        COPIED,
-    ),
-    turns(
-        "those that end anywhere copy what is held there: 2 into a step of 8 a job "
-        "holds 6 MB, and 6 go, then 6 go and 6 come",
-        f"{COPYING}, at_boundary=no; {EIGHTS}; {BOTH}; until 38",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits; 16: j1 has n0[0]; 26: j1 waits; "
-        "38: j0 has n0[0]",
-        COPIED,
-    ),
-    turns(
-        "and so do those that do not wait",
-        f"{COPYING}, boundary_most_us=0; {EIGHTS}; {BOTH}; until 38",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits; 16: j1 has n0[0]; 26: j1 waits; "
-        "38: j0 has n0[0]",
-        COPIED,
-    ),
-    turns(
-        "models without a cycle copy nothing",
-        f"{COPYING}, at_boundary=no; {BARE}; {BOTH}; until 20",
-        "0: j0 starts, j1 starts, j0 has n0[0]; 10: j0 waits, j1 has n0[0]; "
-        "20: j1 waits, j0 has n0[0]",
-        COPIED,
+        make=turns,
     ),
 ]
 
