@@ -69,8 +69,9 @@ _STAYS = re.compile(r"(\w+) is too large to leave (\w+)")
 
 
 def us(text: str) -> int:
-    """Return an instant or a duration in microseconds; seconds where an `s` follows."""
-    return int(text[:-1]) * 1_000_000 if text.endswith("s") else int(text)
+    """Return an instant or a duration in microseconds; `3s` are seconds, `3m` minutes."""
+    unit_us = {"s": 1_000_000, "m": 60_000_000}.get(text[-1])
+    return int(text) if unit_us is None else int(text[:-1]) * unit_us
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A scene is a text of clauses, parted by semicolons or line ends:
     rounds of 10                        when it decides; if not said, at each event
     until 20                            the log ends there; if not said, with the last job
     servers 4 2, cpus_milli=4000        n0 of 4 GPUs and n1 of 2, with what they have besides
+    server k 1, gpu_type=k80            one more, of this name
     quota q 2; guard min_runtime_us=60
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
@@ -38,6 +39,7 @@ from shunter.core import (
     Guards,
     HoldJob,
     JobPhase,
+    Policy,
     QuarantineGpu,
     ReleaseJob,
     ResizeJob,
@@ -60,7 +62,7 @@ from shunter.events import (
 )
 from shunter.workloads import TraceJob
 from tests.behaviour.live_core import LiveRecorded, LiveScript, Resumed, gpus_of, life_of, us
-from tests.factories import World, policy, quota, servers, trace_job
+from tests.factories import Outcome, World, node_added, policy, quota, run, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
@@ -218,6 +220,14 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
 """What a row may say, by its name."""
 
 
+def run_of(scene: str, by: Policy[Any], **world: Any) -> Outcome:
+    """Return what comes of a scene under a policy that no name builds."""
+    reading = _Reading()
+    for part in re.split(r"[;\n]", scene):
+        reading.take(part.strip())
+    return run(World(**reading.world() | world), by)
+
+
 @cache
 def played(scene: Scene) -> Recorded:
     """Return the log of a scene: read from its text and run, or as its function makes it."""
@@ -299,7 +309,7 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
 }
 _ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+s?)")
-_JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+s?))?(?: at (\d+s?))?(?:, (.+))?")
+_JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+[sm]?))?(?: at (\d+[sm]?))?(?:, (.+))?")
 
 
 class _Reading:
@@ -329,10 +339,15 @@ class _Reading:
         elif kind == "until":
             self._made["until_us"] = us(rest)
         elif kind == "rounds":
-            self._made["round_us"] = int(rest.removeprefix("of "))
+            self._made["round_us"] = us(rest.removeprefix("of "))
         elif kind == "servers":
             counts, _, more = rest.partition(", ")
             self._made["servers"] = servers(*map(int, counts.split()), **fields_of(more))
+        elif kind == "server":
+            described, _, more = rest.partition(", ")
+            name, gpus = described.split()
+            added = node_added(name, int(gpus), **fields_of(more))
+            self._made["servers"] = (*self._made.get("servers", ()), added)
         elif kind == "quota":
             queue, gpus = rest.split()
             self._made["queues"] += (quota(queue, int(gpus)),)
@@ -351,6 +366,7 @@ class _Reading:
 
 
 _VALUES: dict[str, Callable[[str], Any]] = {
+    "weight": float,
     "max_level": Level,
     "suspend_mode": SuspendMode,
     "gpu_types": lambda text: tuple(text.split("+")),
@@ -383,7 +399,7 @@ def fields_of(text: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> int | str:
-    return us(text) if text.rstrip("s").isdigit() else text
+    return us(text) if re.fullmatch(r"\d+[sm]?", text) else text
 
 
 def job_in(clause: str) -> TraceJob | None:
