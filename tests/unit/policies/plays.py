@@ -7,7 +7,7 @@ from typing import Any
 from shunter.core import Policy
 from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.events import facts
+from shunter.events import Sharing, facts
 from tests.behaviour.waits_scenes import blocks, run_of
 from tests.factories import Outcome
 
@@ -66,4 +66,5 @@ def _words(event: facts.AllocationChanged | facts.JobFinished) -> str:
     if not nodes:
         return f"{event.job_id} leaves"
     where = "" if nodes == "n0" else f" on {nodes}"
-    return f"{event.job_id} gets {event.allocation.gpus}{where}"
+    how = "shares" if event.allocation.sharing is Sharing.packed else "gets"
+    return f"{event.job_id} {how} {event.allocation.gpus}{where}"
