@@ -179,7 +179,8 @@ a pack ends with the job whose GPU one of it is given for its own
        16.25: c undoes it (room)
 one that was moved on trial is packed with nobody meanwhile, and others are: a and b do not fit
 together, and b would be the first choice beside all others
-    under lower and pack with big; servers 1 1; a: 1 GPU for 90m, model=big; c: 1 GPU for 5m, model=m;
+    under lower and pack with big; servers 1 1; a: 1 GPU for 90m, model=big;
+    c: 1 GPU for 5m, model=m;
     b: 1 GPU for 90m, model=big; x: 1 GPU for 90m at 7m, model=m; y: 1 GPU for 90m at 7m, model=m;
     z: 1 GPU for 90m at 7m, model=m; w: 1 GPU for 90m at 7m, model=m; until 40m
     => 5: b goes to n1[0] (lower_height); 5: b tries migrate; 10: a tries pack with x;
