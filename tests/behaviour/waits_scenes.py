@@ -117,7 +117,8 @@ def rows(text: str) -> Iterator[Row]:
         said = [each.split(": ", 1) for each in expected]
         named = [(about.rpartition(", "), value) for about, value in said]
         ((asks, _, _), _) = named[0]
-        yield Row(words, scene, asks, {name: value for (_, _, name), value in named})
+        expects = {name: int(v) if v.isdigit() else v for (_, _, name), v in named}
+        yield Row(words, scene, asks, expects)
 
 
 @dataclass(frozen=True)

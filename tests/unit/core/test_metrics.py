@@ -1,5 +1,6 @@
 """Measures of a run, against the standard library and against what is worked out by hand."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean, quantiles
 
@@ -193,48 +194,41 @@ def test_job_that_takes_the_gpus_of_one_that_ends_has_migrated() -> None:
     assert (so_far.migrations, so_far.service_gpu_us) == (1, 30)
 
 
+PAIR = (granted(0, 10, n0=0b11, instant=True),)
+END = job_finished(0, 50)
+FULL = (granted(0, 0, n0=0b1111, instant=True), granted(1, 0, n1=0b11, instant=True))
+DRAINED = (*FULL, facts.NodeDrained(10, N0), job_finished(0, 30))
+
+
 @pytest.mark.parametrize(
-    ("change", "capacity_gpu_us"),
+    ("events", "utilisation"),
     [
-        (facts.NodeDrained(20, N0), 4 * 20 + 2 * 30),
-        (facts.NodeUnreachable(20, N0), 4 * 20 + 2 * 30),
-        (facts.NodeLost(20, N0), 4 * 20 + 2 * 30),
-        (facts.GpuQuarantined(20, N0, 3), 4 * 20 + 3 * 30),
-        (facts.GpuQuarantined(20, N0, 0), 4 * 50),
-        (node_added(1, 8, at=20), 4 * 50 + 8 * 30),
+        ((*PAIR, facts.NodeDrained(20, N0), END), 80 / (4 * 20 + 2 * 30)),
+        ((*PAIR, facts.NodeUnreachable(20, N0), END), 80 / (4 * 20 + 2 * 30)),
+        ((*PAIR, facts.NodeLost(20, N0), END), 80 / (4 * 20 + 2 * 30)),
+        ((*PAIR, facts.GpuQuarantined(20, N0, 3), END), 80 / (4 * 20 + 3 * 30)),
+        ((*PAIR, facts.GpuQuarantined(20, N0, 0), END), 80 / (4 * 50)),
+        ((*PAIR, node_added(2, 8, at=20), END), 80 / (4 * 50 + 8 * 30)),
+        (
+            (*PAIR, facts.NodeLost(20, N0), facts.NodeReachable(30, N0), END),
+            80 / (4 * 40 + 2 * 10),
+        ),
+        ((*PAIR, END, facts.NodeDrained(90, N0), node_added(2, 8, at=95)), 80 / (4 * 50)),
     ],
-    ids=lambda value: type(value).__name__,
+    ids=["drained", "silent", "lost", "bad", "bad and held", "joins", "back", "after the end"],
 )
 def test_utilisation_is_of_the_gpus_that_were_up_or_held(
-    change: Event, capacity_gpu_us: int
+    events: Sequence[Event], utilisation: float
 ) -> None:
-    before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
-    ledger, state = ledger_of(*before, change, job_finished(0, 50))
-    assert ledger.utilisation(state) == 2 * 40 / capacity_gpu_us
+    ledger, state = ledger_of(node_added(0, 4), job_submitted(0, 2), *events)
+    assert ledger.utilisation(state) == utilisation
 
 
-def test_utilisation_counts_the_gpus_of_a_server_that_came_back() -> None:
-    lost = (facts.NodeLost(20, N0), facts.NodeReachable(30, N0))
-    before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
-    ledger, state = ledger_of(*before, *lost, job_finished(0, 50))
-    assert ledger.utilisation(state) == 2 * 40 / (4 * 40 + 2 * 10)
-
-
-def test_gpus_of_a_drained_server_count_until_their_jobs_leave() -> None:
+@pytest.mark.parametrize("events", [DRAINED, (*DRAINED, job_finished(1, 50))], ids=len)
+def test_gpus_of_a_drained_server_count_until_their_jobs_leave(events: Sequence[Event]) -> None:
     before = (node_added(0, 4), node_added(1, 2), job_submitted(0, 4), job_submitted(1, 2))
-    starts = (granted(0, 0, n0=0b1111, instant=True), granted(1, 0, n1=0b11, instant=True))
-    ledger, state = ledger_of(*before, *starts, facts.NodeDrained(10, N0), job_finished(0, 30))
+    ledger, state = ledger_of(*before, *events)
     assert ledger.utilisation(state) == 1.0
-    ended = (facts.NodeDrained(10, N0), job_finished(0, 30), job_finished(1, 50))
-    ledger, state = ledger_of(*before, *starts, *ended)
-    assert ledger.utilisation(state) == 1.0
-
-
-def test_servers_that_change_after_the_last_end_change_no_utilisation() -> None:
-    before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
-    later = (facts.NodeDrained(90, N0), node_added(1, 8, at=95))
-    ledger, state = ledger_of(*before, job_finished(0, 50), *later)
-    assert ledger.utilisation(state) == 2 * 40 / (4 * 50)
 
 
 def test_utilisation_counts_unfinished_jobs_up_to_the_last_end() -> None:
