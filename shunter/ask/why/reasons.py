@@ -171,7 +171,7 @@ _ATTEMPT_ENDS = (facts.LaunchFailed, facts.AttemptLost, facts.JobRetried)
 def reason_in_words(found: Explanation, evidence: Wait) -> str:
     """Return why a job waits."""
     because = _sentence("because", evidence.reason, found, evidence) or str(evidence.reason)
-    cause = REASONS[evidence.reason].cause
+    cause = _sentence("cause", evidence.reason, found, evidence)
     return f"{because}; {cause}" if cause and found.present.starts_us is None else because
 
 
@@ -515,6 +515,27 @@ def _round_at(found: Explanation) -> str:
     if rules is None or rules.backend_rounds or not rules.round_us:
         return ""
     return clock(rules.grid_at(found.story.at_us))
+
+
+def _is_for_launches(found: Explanation) -> bool:
+    """Say whether what keeps jobs is their launch: no runtime is configured."""
+    rules = found.policies.last.rules
+    return rules is not None and not rules.guards.min_runtime_us
+
+
+@_named
+def _keep(found: Explanation, _: Wait) -> str:
+    """Return what others do whom a guard keeps in place."""
+    if _is_for_launches(found):
+        return "keep what they were given until they start"
+    return "may not be preempted yet (min_runtime)"
+
+
+@_named
+def _runtime_ends(found: Explanation, evidence: Wait) -> str:
+    if _is_for_launches(found):
+        return "jobs that were given GPUs start there"
+    return _guard_ends(found, evidence)
 
 
 @_named
