@@ -18,18 +18,10 @@ from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
 import typer
 
 from shunter.cli import output
-from shunter.cli.answers import (
-    NOT_LAUNCHED,
-    PAUSE_S,
-    JobArgument,
-    Url,
-    connect,
-    end_of,
-    one_line,
-    patiently,
-)
+from shunter.cli.answers import NOT_LAUNCHED, JobArgument, Url, connect, end_of, one_line, patiently
 from shunter.cli.output import visible
 from shunter.cli.units import since_s
+from shunter.client import PAUSE_S, Absence
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
@@ -67,35 +59,30 @@ class _Asked:
         Raises:
             UnavailableError: no daemon has answered in time.
         """
-        from shunter.client import PATIENCE_S
-
         if not self.follow:
             yield from client.logs(self.job, rank=rank, **self.said)
             return
-        reader, until_s = _Marked(), None
+        reader, absence = _Marked(), Absence()
         while True:
             try:
                 came = client.marked_logs(self.job, reader.position, rank=rank, **self.said)
                 for piece in came:
                     yield from reader.take(piece)
-                    until_s = None
+                    absence.end()
                 if reader.has_ended:
                     return
                 error = UnreachableError("the output was cut off before its end")
             except UnreachableError as cause:
                 error = cause
-            now_s = time.monotonic()
-            if until_s is None:
-                until_s = now_s + PATIENCE_S
-                if is_first:
-                    output.note(f"{error}; output goes on if one answers in {PATIENCE_S:g} s")
-            if now_s >= until_s:
+            if is_first and not absence.has_begun:
+                output.note(f"{error}; output goes on if one answers in {absence.patience_s:g} s")
+            if not absence.pause():
                 raise UnavailableError(
-                    f"the output of {self.job} did not go on within {PATIENCE_S:g} s: given up; "
-                    "the job does not depend on this command: follow it once a daemon answers: "
+                    f"the output of {self.job} did not go on within {absence.patience_s:g} s: "
+                    "given up; the job does not depend on this command: follow it once a daemon "
+                    "answers: "
                     f"`shunter logs -f {self.job}`"
                 ) from error
-            time.sleep(min(PAUSE_S, until_s - now_s))
             reader.restart()
 
 
@@ -357,7 +344,7 @@ def wait_for(client: "Client", made: "Answer", url: str | None, *, quiet: bool) 
 
 
 def _ended(client: "Client", job_id: str, then: str) -> "Answer":
-    """Return a job once it has ended; say what it waits for, and what then, if it does."""
+    """Return a job once it has ended; if it does not start soon, say so."""
     handle = client.handle(job_id)
     if then:
         with suppress(TimeoutError):
