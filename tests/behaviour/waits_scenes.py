@@ -10,6 +10,9 @@ A scene is a text of clauses, parted by semicolons or line ends:
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
+    n0 dies at 8; n0 returns at 12      a server of the simulation, with what runs on it
+    live, checkpoints_stay=yes          as a live scheduler decides, of which what follows is seen:
+    n0 is silent at 8; n0 answers at 9; n0 is lost at 20
 
 Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at
 an instant and says what has to be answered, by the names in `NAMES`. `why`, `queue` and the
@@ -18,25 +21,27 @@ metrics must give the same reason.
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shunter.api import queue_document
-from shunter.ask import state_document, told_apart, wait_of
-from shunter.ask.why import Explanation, details, document, needs, suffices
-from shunter.backends.simulated import Costs
+from shunter.ask import state_document, told_apart, wait_of, wait_to_count
+from shunter.ask.why import Explanation, details, document, needs, rank_lines, suffices
+from shunter.backends.simulated import Costs, NodeChange, RecordedFailures
 from shunter.cli import clause
 from shunter.core import (
     CancelJob,
     Command,
+    DiscardCheckpoint,
     DrainNode,
     Guards,
     HoldJob,
     JobPhase,
     QuarantineGpu,
+    ReleaseGpu,
     ReleaseJob,
     ResizeJob,
     RestoreNode,
@@ -46,12 +51,25 @@ from shunter.core import (
 from shunter.core.fold import replay
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
-from shunter.events import Dependency, JobId, Level, NodeName, SuspendMode
+from shunter.events import (
+    AttemptLost,
+    CheckpointDiscarded,
+    Dependency,
+    Event,
+    JobId,
+    Level,
+    NodeLost,
+    NodeName,
+    NodeReachable,
+    NodeUnreachable,
+    SuspendMode,
+)
 from tests.factories import World, policy, quota, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 Scene = str | Callable[[], Recorded]
+T = TypeVar("T", bound=Event)
 
 
 @dataclass(frozen=True)
@@ -78,6 +96,7 @@ class Answer:
     found: Explanation
     said: dict[str, Any]
     state: State
+    events: Sequence[Event]
 
     @property
     def reason(self) -> str | None:
@@ -87,10 +106,11 @@ class Answer:
     @property
     def row(self) -> Any:
         """Return the row of the job in the queue."""
-        job = self.state.jobs[JobId(self.found.story.job_id)]
-        ranks = {job.job_id: 1}
-        (row,) = queue_document(self.state, [job], str, now="", ranks=ranks)["jobs"]
-        return row
+        jobs = self.state.jobs.values()
+        waiting = (job.job_id for job in jobs if job.is_eligible)
+        ranks = {job_id: rank for rank, job_id in enumerate(waiting, 1)}
+        rows = queue_document(self.state, jobs, str, now="", ranks=ranks)["jobs"]
+        return next(row for row in rows if row["id"] == self.found.story.job_id)
 
     @property
     def blockers(self) -> Any:
@@ -114,11 +134,39 @@ def _became(got: Answer) -> dict[str, Any] | None:
     return found and {"what": found["what"], "after_s": found["after_s"], "ended": ended}
 
 
+def _counted(got: Answer) -> str | None:
+    wait = wait_to_count(got.state.jobs[JobId(got.found.story.job_id)], got.state)
+    return None if wait is None else wait.reason.value
+
+
 def _is_older_than_job(got: Answer) -> bool:
     """Say whether its reason is older than the job; the sentence and the number must agree."""
     told = any("before it came" in line for line in details(got.found))
     assert told == got.decision["is_older_than_job"]
     return told
+
+
+def _runs(got: Answer) -> list[str]:
+    """Return where it ran, from when until when, and what ended that."""
+    runs = [part for part in got.said["timeline"] if part["what"] == "run"]
+    told = "{where} {from_us}-{to_us} {ended_by}"
+    return [told.format_map({**run, "to_us": run["to_us"] or ""}).strip() for run in runs]
+
+
+def _servers(got: Answer) -> dict[str, str]:
+    """Return of each server whether it is there, and what is out of use."""
+    return {
+        str(server.name): str(server.health)
+        + (", drained" if server.drained else "")
+        + (f", without {server.quarantined:#b}" if server.quarantined else "")
+        for server in got.state.cluster.servers.values()
+    }
+
+
+def _of_job(got: Answer, kind: type[T]) -> list[T]:
+    """Return the events of a kind that are of the job that was asked for."""
+    job_id = got.found.story.job_id
+    return [e for e in got.events if isinstance(e, kind) and getattr(e, "job_id", None) == job_id]
 
 
 NAMES: dict[str, Callable[[Answer], Any]] = {
@@ -138,6 +186,11 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "says_last": lambda got: details(got.found)[-1],
     "promises": lambda got: any("promise" in line for line in details(got.found)),
     "queue": lambda got: clause(got.row["reason"]),
+    "state": lambda got: got.row["state"],
+    "queue_blockers": lambda got: got.row["reason"]["blockers"],
+    "held": lambda got: (got.row["cpus_held"], got.row["memory_mb_held"]),
+    "counted": _counted,  # the reason that metrics count of it
+    "ahead": lambda got: rank_lines(got.found),
     "to_do": lambda got: got.said["short"]["to_do"],
     "place": lambda got: got.said["rank"],
     "rounds": lambda got: len(got.found.story.rounds),  # that looked at it
@@ -159,6 +212,12 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "totals": lambda got: got.said["totals"],
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
+    "runs": _runs,
+    "lost_us": lambda got: [lost.lost_us for lost in _of_job(got, AttemptLost)],
+    "discarded": lambda got: [
+        (each.attempt, *each.nodes, each.cause) for each in _of_job(got, CheckpointDiscarded)
+    ],
+    "servers": _servers,
 }
 """What a row may say, by its name."""
 
@@ -180,7 +239,7 @@ def answer(scene: Scene, job: JobId, at_us: int | None) -> Answer:
     recorded = played(scene)
     found = asyncio.run(asked(recorded, job, at_us))
     upto = [event for event in recorded.events if at_us is None or event.at_us <= at_us]
-    return Answer(found, document(found), replay(upto))
+    return Answer(found, document(found), replay(upto), upto)
 
 
 def check(case: Row) -> None:
@@ -237,7 +296,15 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "drains": lambda at, what, by, _: DrainNode(at, NodeName(what), by),
     "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
+    "takes back GPU": lambda at, what, by, to: ReleaseGpu(at, NodeName(to), int(what), by),
+    "gives up the checkpoint of": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
 }
+_SEEN: dict[str, Callable[[int, NodeName], Any]] = {
+    "is silent": NodeUnreachable,
+    "answers": NodeReachable,
+    "is lost": NodeLost,
+}
+_CHANGE = re.compile(rf"(n\d+) (dies|returns|{'|'.join(_SEEN)}) at (\d+)")
 _ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+)")
 _JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+s?))?(?: at (\d+s?))?(?:, (.+))?")
 
@@ -247,7 +314,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.under: str | RankedPolicy = "fifo"
-        self.orders: list[Command] = []
+        self.orders: list[Any] = []  # commands, and what is seen of servers
         self._made: dict[str, Any] = {"jobs": (), "queues": ()}
 
     def take(self, clause: str) -> None:
@@ -256,11 +323,15 @@ class _Reading:
         if order := _ORDER.fullmatch(clause):
             by, what_to_do, what, to, at = order.groups()
             self.orders.append(_ORDERS[what_to_do](int(at), what, by, to or ""))
+        elif change := _CHANGE.fullmatch(clause):
+            self._change(NodeName(change[1]), change[2], int(change[3]))
         elif job := _JOB.fullmatch(clause):
             self._made["jobs"] += (_job(*job.groups()),)
         elif kind == "under":
             name, _, params = rest.partition(", ")
             self.under = policy(name, **_fields(params)) if params else name
+        elif kind in ("live", "live,"):
+            self._made |= {"is_live": True, **_fields(rest)}
         elif kind == "until":
             self._made["until_us"] = _us(rest)
         elif kind == "rounds":
@@ -277,6 +348,16 @@ class _Reading:
         else:
             raise ValueError(f"no clause of a scene: {clause!r}")
 
+    def _change(self, node: NodeName, what: str, at_us: int) -> None:
+        """Read what becomes of a server: in a simulation, or as a live scheduler sees it."""
+        if what in _SEEN:
+            self.orders.append(_SEEN[what](at_us, node))
+            return
+        known = self._made.get("failures", RecordedFailures()).known
+        change = NodeChange(at_us, node, is_loss=what == "dies", cause="server")
+        changes = sorted((*known, change), key=lambda each: each.at_us)
+        self._made["failures"] = RecordedFailures(tuple(changes))
+
     def world(self) -> dict[str, Any]:
         """Return the fields of a `World`; with the speeds that jobs of several sizes need."""
         if any(job.spec.gpus_max for job in self._made["jobs"]):
@@ -292,6 +373,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "shapes": lambda text: (tuple(map(int, text.split("+"))),),
     "depends_on": lambda text: (Dependency(JobId(text)),),
     "only_lower": "yes".__eq__,
+    "checkpoints_stay": "yes".__eq__,
     "launches_first": "yes".__eq__,
 }
 

@@ -1,6 +1,5 @@
 """`shunter init --slurm` and `[backend.slurm]`: what is written of what Slurm has told."""
 
-import dataclasses
 import json
 import tomllib
 from dataclasses import replace
@@ -177,91 +176,58 @@ def config_with(**slurm: object) -> LoadedConfig:
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "told"),
-    [
-        ({"mode": "array"}, "'pilot' or 'per-job'"),
-        ({"poll": "1s"}, "poll"),
-        ({"partition": ""}, "partition"),
-        ({"pilots_max": 0}, "pilots_max"),
-        ({"options": ["-A lab"]}, "options"),
-        ({"options": ["--gres=gpu:8"]}, "--gres=gpu:8 follows from other keys or from the plan"),
-    ],
-)
-def test_what_would_be_asked_for_twice_or_too_often_is_refused(
-    table: dict[str, object], told: str
-) -> None:
-    with pytest.raises(ConfigError, match=r"backend\.slurm") as caught:
-        config_with(**table)
-    assert told in str(caught.value)
+PILOT = "nodes/n1/clusters/lab/jobs/j0/1/started"
+J0 = [(JobId("j0"), 1)]
 
 
-def test_kind_without_its_table_says_what_writes_one() -> None:
-    with pytest.raises(ConfigError, match="shunter init --slurm PARTITION"):
-        make_config(
-            {
-                "cluster": {"nodes": [{"name": "n1", "gpus": 4}]},
-                "backend": {"kind": "slurm"},
-                "log": {"url": "log.db"},
-            }
-        )
+def noted(root: Path, *records: str) -> None:
+    """Write records of attempts, as supervisors and orders leave them."""
+    for record in records:
+        (root / record).parent.mkdir(parents=True, exist_ok=True)
+        (root / record).write_text("{}")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "record"),
-    [
-        ("per-job", "pilot", "jobs/j0/1/order"),
-        ("pilot", "per-job", "nodes/n1/clusters/lab/jobs/j0/1/started"),
-    ],
+    [("per-job", "pilot", "jobs/j0/1/order"), ("pilot", "per-job", PILOT)],
 )
 def test_mode_does_not_change_under_attempts_that_may_run(
     tmp_path: Path, before: str, after: str, record: str
 ) -> None:
-    held = [(JobId("j0"), 1)]
-    keep_mode(str(tmp_path), before, held)
-    keep_mode(str(tmp_path), before, held)
-    path = tmp_path / record
-    path.parent.mkdir(parents=True)
-    path.write_text("{}")
+    for _ in range(2):
+        keep_mode(str(tmp_path), before, J0)
+    noted(tmp_path, record)
     with pytest.raises(ConfigError, match=f"attempt j0/1 of mode '{before}' has not ended"):
-        keep_mode(str(tmp_path), after, held)
-    (path.parent / "status").write_text("{}")
-    keep_mode(str(tmp_path), after, held)
-    keep_mode(str(tmp_path), before, held)
+        keep_mode(str(tmp_path), after, J0)
+    noted(tmp_path, f"{record.rpartition('/')[0]}/status")
+    for mode in (after, before):
+        keep_mode(str(tmp_path), mode, J0)
 
 
 def test_attempt_that_is_lost_by_the_log_keeps_no_mode(tmp_path: Path) -> None:
     """It leaves no status, for ever; and its job may have begun anew since, or be over."""
     keep_mode(str(tmp_path), "per-job", [])
-    lost, ended = (tmp_path / "jobs" / "j0" / attempt for attempt in ("1", "2"))
-    for folder in (lost, ended):
-        folder.mkdir(parents=True)
-        (folder / "order").write_text("{}")
-    (ended / "status").write_text("{}")
-    noted = tmp_path / "mode"
-    keep_mode(str(tmp_path), "pilot", [(JobId("j0"), 2)])
-    assert json.loads(noted.read_text())["mode"] == "pilot"
-    keep_mode(str(tmp_path), "per-job", [])
-    assert json.loads(noted.read_text())["mode"] == "per-job"
+    noted(tmp_path, "jobs/j0/1/order", "jobs/j0/2/order", "jobs/j0/2/status")
+    for mode, held in (("pilot", [(JobId("j0"), 2)]), ("per-job", [])):
+        keep_mode(str(tmp_path), mode, held)
+        assert json.loads((tmp_path / "mode").read_text())["mode"] == mode
 
 
 def test_root_of_an_earlier_version_is_one_of_pilots(tmp_path: Path) -> None:
     (tmp_path / "pilots").mkdir()
-    started = tmp_path / "nodes/n1/clusters/lab/jobs/j0/1/started"
-    started.parent.mkdir(parents=True)
-    started.write_text("{}")
+    noted(tmp_path, PILOT)
     with pytest.raises(ConfigError, match="of mode 'pilot' has not ended"):
-        keep_mode(str(tmp_path), "per-job", [(JobId("j0"), 1)])
+        keep_mode(str(tmp_path), "per-job", J0)
     keep_mode(str(tmp_path), "pilot", [])
 
 
 def test_what_was_withdrawn_runs_in_no_mode(tmp_path: Path) -> None:
     keep_mode(str(tmp_path), "per-job", [])
-    folder = tmp_path / "jobs" / "j0" / "1"
+    folder = tmp_path / "jobs/j0/1"
     folder.mkdir(parents=True)
     assert withdraw(str(folder))
-    (folder / "order").write_text("{}")
-    keep_mode(str(tmp_path), "pilot", [(JobId("j0"), 1)])
+    noted(tmp_path, "jobs/j0/1/order")
+    keep_mode(str(tmp_path), "pilot", J0)
 
 
 def test_mode_whose_library_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,33 +271,12 @@ def test_start_says_what_slurm_will_not_do_for_a_policy_that_packs(
     """It is a warning: the policy's plans are carried out all the same, GPUs apart."""
     path = tmp_path / "shunter.toml"
     path.write_text(
-        f"""\
-[[cluster.nodes]]
-name = "n[1-2]"
-gpus = 4
-cpus = {cpus}
-type = "v100"
-
-[policy]
-name = "gavel"
-
-[policy.params.gavel]
-space_sharing = true
-
-[workload]
-throughputs = "builtin:gavel"
-
-[backend]
-kind = "slurm"
-
-[backend.slurm]
-root = "runs"
-partition = "main"
-mode = "{mode}"
-
-[log]
-url = "log.db"
-"""
+        '[[cluster.nodes]]\nname = "n[1-2]"\ngpus = 4\ntype = "v100"\n'
+        f"cpus = {cpus}\n"
+        '[policy]\nname = "gavel"\nparams.gavel.space_sharing = true\n'
+        '[workload]\nthroughputs = "builtin:gavel"\n'
+        '[backend]\nkind = "slurm"\nslurm.root = "runs"\nslurm.partition = "main"\n'
+        f'slurm.mode = "{mode}"\n[log]\nurl = "log.db"\n'
     )
     done = CliRunner().invoke(app, ["config", "validate", str(path)])
     assert done.exit_code == 0, done.output
@@ -382,8 +327,8 @@ def test_nodes_with_instances_of_mig_alone_are_kept_and_said(
 ) -> None:
     told = found()
     first, *others = told.nodes
-    instances = dataclasses.replace(first, gpus={"1g.10gb": 7})
-    config, notes = written(monkeypatch, dataclasses.replace(told, nodes=(instances, *others)))
+    instances = replace(first, gpus={"1g.10gb": 7})
+    config, notes = written(monkeypatch, replace(told, nodes=(instances, *others)))
     assert next((each["type"], each["gpus"]) for each in config["cluster"]["nodes"]) == (
         "1g.10gb",
         7,
