@@ -60,8 +60,8 @@ def gang(told: str) -> Gang:
 @pytest.mark.parametrize(
     ("told", "whole", "orders"),
     [
-        ("running | starting", "starting", ""),
-        ("running | unknown", "starting", ""),
+        ("running | starting", "running but not all of it", ""),
+        ("running | unknown", "running but not all of it", ""),
         ("running | running", "running", ""),
         ("ended 0 | running", "running", ""),
         ("ended 3 | running", "running", "n1 terminate"),
@@ -70,7 +70,7 @@ def gang(told: str) -> Gang:
         ("ended 137 heartbeat | running", "running", "n1 fence"),
         ("ended 143 terminate | running", "running", "n1 terminate"),
         ("lost | running", "running", "n1 fence"),
-        ("absent | running", "starting", "n0 fence, n1 fence"),
+        ("absent | running", "running but not all of it", "n0 fence, n1 fence"),
         ("ended 0 | lost", "lost", ""),
         ("ended 0 | ended 0", "ended 0", ""),
         ("ended 143 terminate at 30 | ended 3 at 20", "ended 3 at 30", ""),  # the first failure
@@ -89,8 +89,8 @@ def test_gang_is_what_its_parts_are_and_the_end_of_one_is_passed_on(
     one, expected = gang(told), record(whole)
     found = merged(one)
     assert ", ".join(f"{node} {order}" for node, order in one.due().items()) == orders
-    assert whole == "starting" or found.state == expected.state
-    assert (found.started is None) is (expected.started is None)
+    assert found.state == expected.state
+    assert (found.started is None) is ("not all" in whole)
     assert found.started is None or len(found.started.ranks) == len(one.parts)
     if expected.status is not None:
         assert found.status is not None
@@ -196,6 +196,11 @@ def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
         Part(record("absent"), is_refused=True),
     ]
     assert [part.is_over for part in parts] == [False, True, True]
+    for other, state in (("absent", "absent"), ("lost", "lost")):
+        one = gang(f"absent | {other}")
+        for part in one.parts.values():
+            part.ordered = "fence"
+        assert merged(one).state == state
 
 
 def test_what_one_part_says_is_told_after_all_have_started() -> None:
