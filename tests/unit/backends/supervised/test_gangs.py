@@ -80,7 +80,7 @@ def gang(told: str) -> Gang:
             "ended 75 suspend suspended",
             "",
         ),
-        ("ended 0 | ended 137 heartbeat", "ended 137 heartbeat", ""),
+        ("ended 143 terminate | ended 137 heartbeat at 30", "ended 137 heartbeat at 30", ""),
     ],
 )
 def test_gang_is_what_its_parts_are_and_the_end_of_one_is_passed_on(
