@@ -224,6 +224,7 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "says_last": lambda got: details(got.found)[-1],
     "promises": lambda got: any("promise" in line for line in details(got.found)),
     "queue": lambda got: clause(got.row["reason"]),
+    "state": lambda got: got.row["state"],
     "queue_blockers": lambda got: got.row["reason"]["blockers"],
     "held": lambda got: (got.row["cpus_held"], got.row["memory_mb_held"]),
     "counted": _counted,  # the reason that metrics count of it
@@ -431,7 +432,14 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "depends_on_any_end_of": lambda text: (Dependency(JobId(text), DependsWhen.any),),
     **dict.fromkeys(
         (
-            *("only_lower", "keeps_homes", "at_boundary", "checkpoints_stay", "launches_wait"),
+            *(
+                "only_lower",
+                "launches_first",
+                "keeps_homes",
+                "at_boundary",
+                "checkpoints_stay",
+                "launches_wait",
+            ),
             *("bounds_departures", "retries_elsewhere", "split_may_change", "decentralised"),
         ),
         "yes".__eq__,
