@@ -48,7 +48,7 @@ def entry(path: str, kind: Kind = "file", *, new: bool = True, at: int = 1) -> L
 
 
 def told(text: str = "", *more: ListedEntry) -> Told:
-    """Return what a host lists: new files, (old) ones, folders/, links>, -gone ones, @generation."""
+    """Return what a host lists: new files, (old) ones, folders/, links>, -gone, @generation."""
     entries, gone, generation = [*more], list[str](), 0
     for word in text.removesuffix(" whole").split():
         kind = KINDS.get(word.strip("()")[-1:], "file")
