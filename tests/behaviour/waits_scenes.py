@@ -6,13 +6,13 @@ A scene is a text of clauses, parted by semicolons or line ends:
     rounds of 10                        when it decides; if not said, at each event
     until 20                            the log ends there; if not said, with the last job
     servers 4 2, cpus_milli=4000        n0 of 4 GPUs and n1 of 2, with what they have besides
+    server k 1, gpu_type=k80            one more, of this name
     quota q 2; guard min_runtime_us=60
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
-    n0 dies at 8; n0 returns at 12      a server of the simulation, with what runs on it
-    live, checkpoints_stay=yes          as a live scheduler decides, of which what follows is seen:
-    n0 is silent at 8; n0 answers at 9; n0 is lost at 20
+    n0 dies at 8; n0 returns at 12      a server of a simulation, with all that runs there
+    live; j1 exits with 1 at 30         a live cluster, and what is seen; see `live_core.py`
 
 Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at
 an instant and says what has to be answered, by the names in `NAMES`. `why`, `queue` and the
@@ -21,16 +21,24 @@ metrics must give the same reason.
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from shunter.api import queue_document
 from shunter.ask import state_document, told_apart, wait_of, wait_to_count
 from shunter.ask.why import Explanation, details, document, needs, rank_lines, suffices
-from shunter.backends.simulated import Costs, NodeChange, RecordedFailures
+from shunter.backends.simulated import (
+    Costs,
+    Credit,
+    EndSeen,
+    NodeChange,
+    Progress,
+    RecordedFailures,
+    RoundEnds,
+)
 from shunter.cli import clause
 from shunter.core import (
     CancelJob,
@@ -40,6 +48,7 @@ from shunter.core import (
     Guards,
     HoldJob,
     JobPhase,
+    Policy,
     QuarantineGpu,
     ReleaseGpu,
     ReleaseJob,
@@ -52,24 +61,23 @@ from shunter.core.fold import replay
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
 from shunter.events import (
+    Allocation,
     AttemptLost,
-    CheckpointDiscarded,
     Dependency,
+    DependsWhen,
     Event,
     JobId,
     Level,
-    NodeLost,
     NodeName,
-    NodeReachable,
-    NodeUnreachable,
     SuspendMode,
 )
-from tests.factories import World, policy, quota, servers, trace_job
+from shunter.workloads import TraceJob
+from tests.behaviour.live_core import LiveRecorded, LiveScript, Resumed, gpus_of, life_of, us
+from tests.factories import Outcome, World, node_added, policy, quota, run, servers, trace_job
 from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 Scene = str | Callable[[], Recorded]
-T = TypeVar("T", bound=Event)
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,41 @@ def row(words: str, scene: Scene, asks: str, **expects: Any) -> Row:
     return Row(words, scene, asks, expects)
 
 
+def blocks(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the cases of a table that is written as text: words, scene, and what is expected.
+
+    the words of a case
+        its scene; in as many lines as it takes
+        => what is expected
+    """
+    words, scene, expected = "", "", list[str]()
+    for line in text.splitlines():
+        said = line.strip()
+        if said and not line.startswith(" "):
+            if expected:
+                yield words, scene, expected
+                words, scene, expected = "", "", []
+            words = f"{words} {said}".strip()
+        elif said.startswith("=>"):
+            expected.append(said.removeprefix("=>").strip())
+        elif expected:
+            expected[-1] = f"{expected[-1]} {said}".strip()
+        else:
+            scene = f"{scene} {said}".strip()
+    if expected:
+        yield words, scene, expected
+
+
+def rows(text: str) -> Iterator[Row]:
+    """Yield the rows of a table as text, each with `=> j0 at 3, reason: held`, for one job."""
+    for words, scene, expected in blocks(text):
+        said = [each.split(": ", 1) for each in expected]
+        named = [(about.rpartition(", "), value) for about, value in said]
+        ((asks, _, _), _) = named[0]
+        expects = {name: int(v) if v.isdigit() else v for (_, _, name), v in named}
+        yield Row(words, scene, asks, expects)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What is answered of a job."""
@@ -96,7 +139,8 @@ class Answer:
     found: Explanation
     said: dict[str, Any]
     state: State
-    events: Sequence[Event]
+    events: list[Event]
+    resumed: Resumed
 
     @property
     def reason(self) -> str | None:
@@ -146,27 +190,21 @@ def _is_older_than_job(got: Answer) -> bool:
     return told
 
 
-def _runs(got: Answer) -> list[str]:
+def _runs(got: Answer) -> str:
     """Return where it ran, from when until when, and what ended that."""
     runs = [part for part in got.said["timeline"] if part["what"] == "run"]
     told = "{where} {from_us}-{to_us} {ended_by}"
-    return [told.format_map({**run, "to_us": run["to_us"] or ""}).strip() for run in runs]
+    return "; ".join(told.format_map({**run, "to_us": run["to_us"] or ""}).strip() for run in runs)
 
 
-def _servers(got: Answer) -> dict[str, str]:
+def _servers(got: Answer) -> str:
     """Return of each server whether it is there, and what is out of use."""
-    return {
-        str(server.name): str(server.health)
-        + (", drained" if server.drained else "")
-        + (f", without {server.quarantined:#b}" if server.quarantined else "")
+    return ", ".join(
+        f"{server.name} {server.health}"
+        + (" but drained" if server.drained else "")
+        + (f" without {server.quarantined:#b}" if server.quarantined else "")
         for server in got.state.cluster.servers.values()
-    }
-
-
-def _of_job(got: Answer, kind: type[T]) -> list[T]:
-    """Return the events of a kind that are of the job that was asked for."""
-    job_id = got.found.story.job_id
-    return [e for e in got.events if isinstance(e, kind) and getattr(e, "job_id", None) == job_id]
+    )
 
 
 NAMES: dict[str, Callable[[Answer], Any]] = {
@@ -210,16 +248,29 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "made_room": lambda got: got.decision["made_room"],  # who had to leave for it
     "preemptions": lambda got: got.said["totals"]["preemptions"],
     "totals": lambda got: got.said["totals"],
+    "log": lambda got: life_of(got.events, JobId(got.found.story.job_id), got.resumed),
+    "then": lambda got: NAMES["log"](got).partition("; ")[2],  # after its first instant
+    "admitted": lambda got: list(got.state.proposals.admitted),
+    "kept": lambda got: {
+        name: gpus_of(Allocation(shares)) for name, shares in got.state.proposals.reserved.items()
+    },
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
     "runs": _runs,
-    "lost_us": lambda got: [lost.lost_us for lost in _of_job(got, AttemptLost)],
-    "discarded": lambda got: [
-        (each.attempt, *each.nodes, each.cause) for each in _of_job(got, CheckpointDiscarded)
-    ],
+    "lost": lambda got: ", ".join(
+        f"{lost.lost_us} of {lost.job_id}" for lost in got.events if isinstance(lost, AttemptLost)
+    ),  # how much work, in microseconds
     "servers": _servers,
 }
 """What a row may say, by its name."""
+
+
+def run_of(scene: str, by: Policy[Any], **world: Any) -> Outcome:
+    """Return what comes of a scene under a policy that no name builds."""
+    reading = _Reading()
+    for part in re.split(r"[;\n]", scene):
+        reading.take(part.strip())
+    return run(World(**reading.world() | world), by)
 
 
 @cache
@@ -231,6 +282,9 @@ def played(scene: Scene) -> Recorded:
     for part in re.split(r"[;\n]", scene):
         if part.strip():
             reading.take(part.strip())
+    if reading.live is not None:
+        made = reading.world()
+        return reading.live.played(made.pop("jobs"), reading.orders, reading.under, **made)
     return record(World(**reading.world()), reading.under, *reading.orders)
 
 
@@ -239,14 +293,15 @@ def answer(scene: Scene, job: JobId, at_us: int | None) -> Answer:
     recorded = played(scene)
     found = asyncio.run(asked(recorded, job, at_us))
     upto = [event for event in recorded.events if at_us is None or event.at_us <= at_us]
-    return Answer(found, document(found), replay(upto), upto)
+    resumed = recorded.resumed if isinstance(recorded, LiveRecorded) else {}
+    return Answer(found, document(found), replay(upto), upto, resumed)
 
 
 def check(case: Row) -> None:
     """Hold a row against what is answered, and the answers of `why`, queue and metrics together."""
     job, _, instants = case.asks.partition(" at ")
     for instant in instants.split(", "):
-        got = answer(case.scene, JobId(job), _us(instant) if instant else None)
+        got = answer(case.scene, JobId(job), us(instant) if instant else None)
         _check_expected(got, case.expects)
         _check_agreement(got, is_stale=case.expects.get("is_stale", False))
 
@@ -293,20 +348,15 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "releases": lambda at, what, by, _: ReleaseJob(at, JobId(what), by),
     "cancels": lambda at, what, by, _: CancelJob(at, JobId(what), by),
     "resizes": lambda at, what, by, to: ResizeJob(at, JobId(what), int(to), by),
+    "gives up": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
     "drains": lambda at, what, by, _: DrainNode(at, NodeName(what), by),
     "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
     "takes back GPU": lambda at, what, by, to: ReleaseGpu(at, NodeName(to), int(what), by),
-    "gives up the checkpoint of": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
 }
-_SEEN: dict[str, Callable[[int, NodeName], Any]] = {
-    "is silent": NodeUnreachable,
-    "answers": NodeReachable,
-    "is lost": NodeLost,
-}
-_CHANGE = re.compile(rf"(n\d+) (dies|returns|{'|'.join(_SEEN)}) at (\d+)")
-_ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+)")
-_JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+s?))?(?: at (\d+s?))?(?:, (.+))?")
+_ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+s?)")
+_CHANGE = re.compile(r"(\w+) (dies|returns) at (\d+s?)")
+_JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+[sm]?))?(?: at (\d+[sm]?))?(?:, (.+))?")
 
 
 class _Reading:
@@ -314,7 +364,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self.under: str | RankedPolicy = "fifo"
-        self.orders: list[Any] = []  # commands, and what is seen of servers
+        self.orders: list[Command] = []
+        self.live: LiveScript | None = None
         self._made: dict[str, Any] = {"jobs": (), "queues": ()}
 
     def take(self, clause: str) -> None:
@@ -322,41 +373,46 @@ class _Reading:
         kind, _, rest = clause.partition(" ")
         if order := _ORDER.fullmatch(clause):
             by, what_to_do, what, to, at = order.groups()
-            self.orders.append(_ORDERS[what_to_do](int(at), what, by, to or ""))
+            self.orders.append(_ORDERS[what_to_do](us(at), what, by, to or ""))
         elif change := _CHANGE.fullmatch(clause):
-            self._change(NodeName(change[1]), change[2], int(change[3]))
-        elif job := _JOB.fullmatch(clause):
-            self._made["jobs"] += (_job(*job.groups()),)
+            self._change(NodeName(change[1]), us(change[3]), is_loss=change[2] == "dies")
+        elif job := job_in(clause):
+            self._made["jobs"] += (job,)
+        elif self.live is not None and self.live.takes(clause):
+            pass
+        elif kind.rstrip(",") == "live":
+            self.live = LiveScript(fields_of(rest))
         elif kind == "under":
             name, _, params = rest.partition(", ")
-            self.under = policy(name, **_fields(params)) if params else name
-        elif kind in ("live", "live,"):
-            self._made |= {"is_live": True, **_fields(rest)}
+            self.under = policy(name, **fields_of(params)) if params else name
         elif kind == "until":
-            self._made["until_us"] = _us(rest)
+            self._made["until_us"] = us(rest)
         elif kind == "rounds":
-            self._made["round_us"] = int(rest.removeprefix("of "))
+            self._made["round_us"] = us(rest.removeprefix("of "))
         elif kind == "servers":
             counts, _, more = rest.partition(", ")
-            self._made["servers"] = servers(*map(int, counts.split()), **_fields(more))
+            self._made["servers"] = servers(*map(int, counts.split()), **fields_of(more))
+        elif kind == "server":
+            described, _, more = rest.partition(", ")
+            name, gpus = described.split()
+            added = node_added(name, int(gpus), **fields_of(more))
+            self._made["servers"] = (*self._made.get("servers", ()), added)
         elif kind == "quota":
             queue, gpus = rest.split()
             self._made["queues"] += (quota(queue, int(gpus)),)
         elif kind in ("guard", "costs"):
             made: Any = Guards if kind == "guard" else Costs
-            self._made["guards" if kind == "guard" else kind] = made(**_fields(rest))
+            self._made["guards" if kind == "guard" else kind] = made(**fields_of(rest))
         else:
             raise ValueError(f"no clause of a scene: {clause!r}")
 
-    def _change(self, node: NodeName, what: str, at_us: int) -> None:
-        """Read what becomes of a server: in a simulation, or as a live scheduler sees it."""
-        if what in _SEEN:
-            self.orders.append(_SEEN[what](at_us, node))
-            return
+    def _change(self, node: NodeName, at_us: int, *, is_loss: bool) -> None:
+        """Note that a server dies or comes back."""
         known = self._made.get("failures", RecordedFailures()).known
-        change = NodeChange(at_us, node, is_loss=what == "dies", cause="server")
-        changes = sorted((*known, change), key=lambda each: each.at_us)
-        self._made["failures"] = RecordedFailures(tuple(changes))
+        changes = (*known, NodeChange(at_us, node, is_loss, "server"))
+        self._made["failures"] = RecordedFailures(
+            tuple(sorted(changes, key=lambda each: each.at_us))
+        )
 
     def world(self) -> dict[str, Any]:
         """Return the fields of a `World`; with the speeds that jobs of several sizes need."""
@@ -367,31 +423,53 @@ class _Reading:
 
 
 _VALUES: dict[str, Callable[[str], Any]] = {
+    "weight": float,
     "max_level": Level,
     "suspend_mode": SuspendMode,
     "gpu_types": lambda text: tuple(text.split("+")),
     "shapes": lambda text: (tuple(map(int, text.split("+"))),),
     "depends_on": lambda text: (Dependency(JobId(text)),),
-    "only_lower": "yes".__eq__,
-    "checkpoints_stay": "yes".__eq__,
+    "depends_on_any_end_of": lambda text: (Dependency(JobId(text), DependsWhen.any),),
+    **dict.fromkeys(
+        (
+            *(
+                "only_lower",
+                "launches_first",
+                "keeps_homes",
+                "at_boundary",
+                "checkpoints_stay",
+                "launches_wait",
+            ),
+            *("bounds_departures", "retries_elsewhere", "split_may_change", "decentralised"),
+        ),
+        "yes".__eq__,
+    ),
+    "progress": Progress,
+    "credit": Credit,
+    "end_seen": EndSeen,
+    "round_ends": RoundEnds,
+    "by_model": lambda text: tuple(
+        (model, int(us)) for model, _, us in (one.partition(":") for one in text.split("+"))
+    ),
+    "moving": lambda text: frozenset({JobId(text)}),
 }
+_LONG = {"depends_on_any_end_of": "depends_on"}
 
 
-def _fields(text: str) -> dict[str, Any]:
+def fields_of(text: str) -> dict[str, Any]:
     """Return `name=value, …` as what the names mean; digits are numbers."""
     pairs = [each.split("=") for each in text.split(", ") if each]
-    return {name: _VALUES.get(name, _plain)(value) for name, value in pairs}
+    return {_LONG.get(name, name): _VALUES.get(name, _plain)(value) for name, value in pairs}
 
 
 def _plain(text: str) -> int | str:
-    return _us(text) if text.rstrip("s").isdigit() else text
+    return us(text) if re.fullmatch(r"\d+[sm]?", text) else text
 
 
-def _us(text: str) -> int:
-    return int(text[:-1]) * 1_000_000 if text.endswith("s") else int(text)
-
-
-def _job(name: str, gpus: str, lasts: str | None, at: str | None, more: str | None) -> Any:
-    return trace_job(
-        name, int(gpus), lasts=_us(lasts or "10"), at=_us(at or "0"), **_fields(more or "")
-    )
+def job_in(clause: str) -> TraceJob | None:
+    """Return the job that a clause such as `j1: 2 GPUs for 5 at 1` describes; None: it does not."""
+    if not (found := _JOB.fullmatch(clause)):
+        return None
+    name, gpus, lasts, at, more = found.groups()
+    lasts_us, at_us = us(lasts or "10"), us(at or "0")
+    return trace_job(name, int(gpus), lasts=lasts_us, at=at_us, **fields_of(more or ""))

@@ -37,7 +37,7 @@ class Recorded:
 
 def record(world: World, by: str | Policy[Any] = "fifo", *commands: Command) -> Recorded:
     """Run a world under a policy, with people in it, as a log would hold it."""
-    chosen: Policy[Any] = _named(by) if isinstance(by, str) else by
+    chosen: Policy[Any] = named(by) if isinstance(by, str) else by
     outcome = run(world, chosen, wrapped=lambda backend: Commanded(backend, commands))
     rules = world.rules(instant=world.backend().instant)
     events = [
@@ -47,7 +47,8 @@ def record(world: World, by: str | Policy[Any] = "fifo", *commands: Command) -> 
     return Recorded(events, rebuilt(chosen, rules))
 
 
-def _named(name: str) -> Policy[Any]:
+def named(name: str) -> Policy[Any]:
+    """Return a policy by its name, `las` with thresholds of microseconds."""
     return las_policy() if name == "las" else policy(name)
 
 

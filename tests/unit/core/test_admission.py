@@ -6,16 +6,7 @@ import pytest
 
 from shunter.core import Admission, Refusal, State
 from shunter.core.fold import apply, replay
-from shunter.events import (
-    Event,
-    GpuQuarantined,
-    JobRejected,
-    Level,
-    NodeDrained,
-    NodeLost,
-    NodeRemoved,
-    Reason,
-)
+from shunter.events import Event, Level, Reason, facts
 from tests.factories import (
     World,
     granted,
@@ -101,9 +92,9 @@ def test_queue_takes_only_its_users() -> None:
     "event",
     [
         granted(0, n0=0xF),
-        NodeDrained(0, node_name(0)),
-        NodeLost(0, node_name(0)),
-        GpuQuarantined(0, node_name(0), 0),
+        facts.NodeDrained(0, node_name(0)),
+        facts.NodeLost(0, node_name(0)),
+        facts.GpuQuarantined(0, node_name(0), 0),
     ],
     ids=lambda event: type(event).__name__,
 )
@@ -118,7 +109,7 @@ def test_answers_are_forgotten_when_the_cluster_changes() -> None:
     assert asked(state, admission) is not None
     apply(state, node_added(1, 4))
     assert asked(state, admission) is None
-    apply(state, NodeRemoved(0, node_name(1)))
+    apply(state, facts.NodeRemoved(0, node_name(1)))
     assert asked(state, admission) is not None
 
 
@@ -130,6 +121,6 @@ def test_job_whose_deadline_is_over_when_it_comes_is_rejected() -> None:
 
     outcome = run(world, policy("fifo"))
 
-    (rejected,) = outcome.of(JobRejected)
+    (rejected,) = outcome.of(facts.JobRejected)
     assert (rejected.job_id, rejected.reason) == ("j0", Reason.infeasible)
     assert rejected.detail == "its deadline is not after its submission"

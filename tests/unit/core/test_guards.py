@@ -6,21 +6,7 @@ import pytest
 
 from shunter.core import HOUR_US, NO_GUARDS, Band, Guards, Job
 from shunter.core.fold import replay
-from shunter.events import (
-    Allocation,
-    AllocationChanged,
-    AttemptLost,
-    AttemptStarted,
-    Because,
-    Event,
-    Reason,
-    Share,
-    Sharing,
-    SuspendMode,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from shunter.events import Allocation, Because, Event, Reason, Share, Sharing, SuspendMode, facts
 from tests.factories import granted, job_id, job_submitted, node_added, node_name, revoked, servers
 
 MIN_RUNTIME = Guards(min_runtime_us=10)
@@ -118,8 +104,8 @@ def launched(*more: Event, at_us: int = 100) -> Job:
     return replay([*opening, *more]).jobs[job_id(0)]
 
 
-def started(at_us: int, *, may_tell: bool = False, attempt: int = 1) -> AttemptStarted:
-    return AttemptStarted(at_us, job_id(0), attempt, may_tell_training=may_tell)
+def started(at_us: int, *, may_tell: bool = False, attempt: int = 1) -> facts.AttemptStarted:
+    return facts.AttemptStarted(at_us, job_id(0), attempt, may_tell_training=may_tell)
 
 
 @pytest.mark.parametrize("guards", [FIRST, Guards(launches_first=True)])
@@ -142,7 +128,7 @@ def test_guard_counts_from_the_end_of_a_launch_that_took_time() -> None:
 def test_guard_counts_from_the_first_mini_batch_where_that_is_told() -> None:
     waits = launched(started(150, may_tell=True))
     assert FIRST.changes_at(waits, 150) == 150 + MINUTE_US + 10
-    trains = launched(started(150, may_tell=True), TrainingStarted(900, job_id(0), 1))
+    trains = launched(started(150, may_tell=True), facts.TrainingStarted(900, job_id(0), 1))
     assert FIRST.pinned_by(trains, 909) is Reason.guard_min_runtime
     assert FIRST.pinned_by(trains, 910) is None
 
@@ -151,9 +137,12 @@ def test_guard_of_a_job_in_turns_counts_from_its_first_one() -> None:
     there = (Share(node_name(0), 1),)
     target = Allocation(there, Sharing.sliced)
     opening: list[Event] = [node_added(), job_submitted(0)]
-    opening += [AllocationChanged(100, job_id(0), target, Because("test")), started(100)]
-    turns: list[Event] = [TurnStarted(100, job_id(0), 1, there), TurnEnded(104, job_id(0), 1)]
-    turns += [TurnStarted(108, job_id(0), 1, there)]
+    opening += [facts.AllocationChanged(100, job_id(0), target, Because("test")), started(100)]
+    turns: list[Event] = [
+        facts.TurnStarted(100, job_id(0), 1, there),
+        facts.TurnEnded(104, job_id(0), 1),
+    ]
+    turns += [facts.TurnStarted(108, job_id(0), 1, there)]
     job = replay([*opening, *turns]).jobs[job_id(0)]
     assert MIN_RUNTIME.pinned_by(job, 109) is Reason.guard_min_runtime
     assert MIN_RUNTIME.changes_at(job, 109) == 110
@@ -167,14 +156,14 @@ def test_job_that_never_tells_a_mini_batch_is_waited_for_a_few_times_only() -> N
         events += [granted(0, attempt, n0=1), started(attempt, may_tell=True, attempt=attempt)]
         job = replay(events).jobs[job_id(0)]
         waited.append(Guards(0, launches_first=True).runs_from_us(job) - attempt)
-        events += [AttemptLost(attempt, job_id(0), attempt, "gone")]
+        events += [facts.AttemptLost(attempt, job_id(0), attempt, "gone")]
     assert waited == [MINUTE_US, 2 * MINUTE_US, 4 * MINUTE_US, 8 * MINUTE_US, 0, 0]
 
 
 def test_job_that_has_told_one_is_waited_for_longer() -> None:
     events: list[Event] = [
         *(node_added(), job_submitted(0), granted(0, 1, n0=1), started(1, may_tell=True)),
-        *(TrainingStarted(2, job_id(0), 1), AttemptLost(3, job_id(0), 1, "gone")),
+        *(facts.TrainingStarted(2, job_id(0), 1), facts.AttemptLost(3, job_id(0), 1, "gone")),
         *(granted(0, 4, n0=1), started(4, may_tell=True, attempt=2)),
     ]
     assert FIRST.runs_from_us(replay(events).jobs[job_id(0)]) == 4 + 10 * MINUTE_US
@@ -182,7 +171,7 @@ def test_job_that_has_told_one_is_waited_for_longer() -> None:
 
 def test_a_job_that_prepares_is_kept_by_no_guard_that_is_off() -> None:
     """Two_level and who makes room ask of single jobs whether a guard keeps them."""
-    begun = AttemptStarted(0, job_id(0), 1, may_tell_training=True)
+    begun = facts.AttemptStarted(0, job_id(0), 1, may_tell_training=True)
     job = replay([*servers(4), job_submitted(0), granted(0, n0=1), begun]).jobs[job_id(0)]
     assert job.counts_from_us is None or job.counts_from_us > 1
     assert Guards(launches_first=True).pinned_by(job, 1) is None

@@ -12,12 +12,10 @@ from shunter.core import (
     CancelJob,
     ChangePriority,
     Command,
-    DrainNode,
     Effect,
     HoldJob,
     Input,
     JobPhase,
-    Launch,
     Move,
     ReleaseJob,
     RestoreNode,
@@ -30,31 +28,7 @@ from shunter.core import (
     launch_of,
 )
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    NOTHING,
-    Allocation,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    Dependency,
-    DependsWhen,
-    Event,
-    GpusReleased,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobFinished,
-    JobPriorityChanged,
-    JobRejected,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    NodeDrained,
-    NodeLost,
-    RoundPlanned,
-    Sharing,
-)
+from shunter.events import NOTHING, Allocation, Dependency, Event, Sharing, facts
 from tests.factories import BECAUSE, World, allocation, job_id, job_spec, node_name, policy, servers
 from tests.property.puppet import Puppet
 
@@ -85,7 +59,7 @@ def effects(core: Scheduler, *inputs: Input, at: int = 0) -> Sequence[Effect]:
 def running(core: Scheduler, number: int = 0, gpus: int = 1) -> Scheduler:
     """Let a job start to run."""
     core.step(0, [submit(number, gpus)])
-    core.step(0, [AttemptStarted(0, job_id(number), 1)])
+    core.step(0, [facts.AttemptStarted(0, job_id(number), 1)])
     return core
 
 
@@ -111,66 +85,6 @@ def test_command_that_comes_too_late_changes_nothing(late: Command) -> None:
     assert kinds(core, late) == []
 
 
-def test_drained_server_takes_jobs_again_once_it_is_restored() -> None:
-    core = core_of(1)
-    assert NodeDrained in kinds(core, DrainNode(0, N0))
-    core.step(0, [submit(0)])
-    assert AllocationChanged in kinds(core, RestoreNode(0, N0))
-
-
-def test_waiting_job_ends_with_its_cancellation() -> None:
-    core = running(core_of(1))
-    core.step(0, [submit(1)])
-    assert kinds(core, CancelJob(0, J1))[:2] == [JobCancelRequested, JobCancelled]
-
-
-def test_running_job_ends_when_its_processes_have() -> None:
-    core = running(core_of(1))
-    events, orders = core.step(0, [CancelJob(0, J0)])
-    assert [type(event) for event in events] == [JobCancelRequested]
-    assert orders == [Terminate(J0, 1)]
-    ended = kinds(core, AttemptExited(0, J0, 1, 143, released=True))
-    assert ended[:3] == [AttemptEnded, GpusReleased, JobCancelled]
-
-
-def test_job_whose_end_is_seen_before_its_gpus_are_free_ends_when_they_are() -> None:
-    core = running(core_of(1))
-    assert kinds(core, AttemptExited(0, J0, 1, 0)) == [AttemptEnded]
-    assert kinds(core, GpusReleased(0, J0, 1))[:2] == [GpusReleased, JobFinished]
-
-
-@pytest.mark.parametrize(
-    ("exit_code", "end"), [(0, JobFinished), (1, JobFailed), (None, JobFailed)]
-)
-def test_exit_code_says_how_a_job_ended(exit_code: int | None, end: type[Event]) -> None:
-    core = running(core_of(1))
-    assert end in kinds(core, AttemptExited(0, J0, 1, exit_code, released=True))
-
-
-@pytest.mark.parametrize(
-    "over",
-    [AttemptLost(0, J0, 1, "node lost"), LaunchFailed(0, J0, 1, "no")],
-    ids=lambda over: type(over).__name__,
-)
-def test_cancelled_job_gets_no_other_attempt_when_its_own_is_lost(over: Input) -> None:
-    core = core_of(1)
-    core.step(0, [submit(0)])
-    core.step(0, [CancelJob(0, J0)])
-    assert kinds(core, over)[1:2] == [JobCancelled]
-
-
-def test_job_that_has_exited_does_not_run_again_when_its_server_is_lost() -> None:
-    core = running(core_of(1))
-    core.step(0, [AttemptExited(0, J0, 1, 0)])
-    assert kinds(core, AttemptLost(0, J0, 1, "node lost"))[1:2] == [JobFinished]
-
-
-def test_lost_attempt_waits_for_another_one() -> None:
-    core = running(core_of(1))
-    core.step(0, [NodeLost(0, N0), AttemptLost(0, J0, 1, "node lost")])
-    assert core.state.jobs[J0].phase is JobPhase.waiting
-
-
 def moved(core: Scheduler, puppet: Puppet, wish: Move | Start) -> None:
     puppet.wishes = [wish]
     core.step(0, [])
@@ -185,7 +99,7 @@ def test_promise_on_a_lost_server_is_taken_back_from_a_waiting_job() -> None:
     core.step(0, [submit(1)])
     moved(core, puppet, Start(J1, allocation(n0=1), BECAUSE))
     assert core.state.jobs[J1].phase is JobPhase.granted
-    core.step(0, [NodeLost(0, N0)])
+    core.step(0, [facts.NodeLost(0, N0)])
     assert core.state.jobs[J1].phase is JobPhase.waiting
 
 
@@ -194,9 +108,9 @@ def test_promise_on_a_lost_server_is_taken_back_from_a_moving_job() -> None:
     core = core_of(1, 1, chosen=puppet)
     running(core)
     moved(core, puppet, Move(J0, allocation(n1=1), BECAUSE))
-    core.step(0, [NodeLost(0, N1), JobSuspended(0, J0, 1)])
+    core.step(0, [facts.NodeLost(0, N1), facts.JobSuspended(0, J0, 1)])
     assert core.state.jobs[J0].allocation == NOTHING
-    orders = effects(core, GpusReleased(0, J0, 1))
+    orders = effects(core, facts.GpusReleased(0, J0, 1))
     assert not [order for order in orders if not isinstance(order, SuspendAttempt)]
     assert core.state.jobs[J0].phase is JobPhase.waiting
 
@@ -207,9 +121,9 @@ def test_live_round_is_planned_though_a_job_was_cancelled_in_its_very_instant() 
         policy(), instant=False
     )
     core.step(0, [SubmitJob(0, J0, job_spec(2)), SubmitJob(0, J1, job_spec(4))])
-    core.step(1, [AttemptStarted(1, J0, 1), SubmitJob(1, J2, job_spec(1))])
+    core.step(1, [facts.AttemptStarted(1, J0, 1), SubmitJob(1, J2, job_spec(1))])
     events, effects = core.step(10, [CancelJob(10, J0)])
-    assert [type(event) for event in events] == [JobCancelRequested, RoundPlanned]
+    assert [type(event) for event in events] == [facts.JobCancelRequested, facts.RoundPlanned]
     assert effects == [Terminate(J0, 1)]
 
 
@@ -222,15 +136,15 @@ def test_promised_job_that_is_moved_is_launched_once() -> None:
     moved(core, puppet, Start(J1, allocation(n0=1), BECAUSE))
     moved(core, puppet, Move(J1, allocation(n2=1), BECAUSE))
     assert core.state.jobs[J1].phase is JobPhase.launching
-    orders = effects(core, JobSuspended(0, J0, 1), GpusReleased(0, J0, 1))
+    orders = effects(core, facts.JobSuspended(0, J0, 1), facts.GpusReleased(0, J0, 1))
     assert [order.job_id for order in orders] == [J0]
 
 
 @pytest.mark.parametrize(
     ("refused", "end"),
     [
-        (submit(0, gpus=9), JobRejected),
-        (submit(0, depends_on=(Dependency(J1),)), JobCancelled),
+        (submit(0, gpus=9), facts.JobRejected),
+        (submit(0, depends_on=(Dependency(J1),)), facts.JobCancelled),
     ],
     ids=["too wide", "needs one that failed"],
 )
@@ -238,7 +152,7 @@ def test_world_may_forget_a_job_that_will_never_start(refused: SubmitJob, end: t
     core = core_of(1)
     core.step(0, [submit(1, gpus=9)])
     events, orders = core.step(0, [refused])
-    assert [type(event) for event in events][:2] == [JobSubmitted, end]
+    assert [type(event) for event in events][:2] == [facts.JobSubmitted, end]
     assert orders == [Terminate(J0, 0)]
 
 
@@ -247,28 +161,21 @@ def test_job_whose_dependency_failed_is_cancelled_with_all_behind_it() -> None:
     core.step(0, [submit(1, depends_on=(Dependency(J0),))])
     core.step(0, [submit(2, depends_on=(Dependency(J1),))])
     events, orders = core.step(0, [AttemptExited(0, J0, 1, 1, released=True)])
-    assert [event for event in events if isinstance(event, JobCancelled)] == [
-        JobCancelled(0, J1, "dependency"),
-        JobCancelled(0, J2, "dependency"),
+    assert [event for event in events if isinstance(event, facts.JobCancelled)] == [
+        facts.JobCancelled(0, J1, "dependency"),
+        facts.JobCancelled(0, J2, "dependency"),
     ]
     assert orders == [Terminate(J1, 0), Terminate(J2, 0)]
-
-
-def test_job_that_waits_for_any_end_starts_after_a_failure() -> None:
-    core = running(core_of(1))
-    core.step(0, [submit(1, depends_on=(Dependency(J0, DependsWhen.any),))])
-    orders = effects(core, AttemptExited(0, J0, 1, 1, released=True))
-    assert [order.job_id for order in orders if isinstance(order, Launch)] == [J1]
 
 
 @pytest.mark.parametrize(
     "seen",
     [
         AttemptExited(0, J0, 1, 0, released=True),
-        GpusReleased(0, J0, 1),
-        JobSuspended(0, J0, 1),
-        AttemptLost(0, J0, 1, "x"),
-        LaunchFailed(0, J0, 1, "x"),
+        facts.GpusReleased(0, J0, 1),
+        facts.JobSuspended(0, J0, 1),
+        facts.AttemptLost(0, J0, 1, "x"),
+        facts.LaunchFailed(0, J0, 1, "x"),
     ],
 )
 def test_what_is_seen_of_a_job_that_nobody_knows_is_illegal(seen: Input) -> None:
@@ -281,7 +188,7 @@ def test_priority_is_changed_once_and_told_with_its_group() -> None:
     core = running(core_of(1))
     order = ChangePriority(0, J0, 3, "ana", "search")
     (changed,), orders = core.step(0, [order])
-    assert changed == JobPriorityChanged(0, J0, 3, "ana", "search")
+    assert changed == facts.JobPriorityChanged(0, J0, 3, "ana", "search")
     assert orders == [], "who takes no turns is told nothing"
     assert kinds(core, order) == []
 

@@ -1,5 +1,6 @@
 """Measures of a run, against the standard library and against what is worked out by hand."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean, quantiles
 
@@ -22,21 +23,7 @@ from shunter.core import (
     size_class,
 )
 from shunter.core.fold import apply
-from shunter.events import (
-    AttemptEnded,
-    Event,
-    GpuQuarantined,
-    GpusReleased,
-    JobCancelled,
-    JobFailed,
-    JobRejected,
-    JobSuspended,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeUnreachable,
-    Reason,
-)
+from shunter.events import Event, Reason, facts
 from tests.factories import (
     World,
     attempt_started,
@@ -127,8 +114,8 @@ LIFE = (
     granted(0, 15, n0=0b11),
     attempt_started(0, 17),
     revoked(0, 25),
-    JobSuspended(25, job_id(0), 1),
-    GpusReleased(30, job_id(0), 1),
+    facts.JobSuspended(25, job_id(0), 1),
+    facts.GpusReleased(30, job_id(0), 1),
     granted(0, 50, n0=0b11),
     attempt_started(0, 50, 2),
 )
@@ -152,7 +139,7 @@ def test_end_seen_late_ends_the_job_when_its_processes_did() -> None:
 
 
 def test_gpus_that_are_still_held_after_the_end_count_until_they_are_free() -> None:
-    ended = (AttemptEnded(70, job_id(0), 2, 0), GpusReleased(74, job_id(0), 2))
+    ended = (facts.AttemptEnded(70, job_id(0), 2, 0), facts.GpusReleased(74, job_id(0), 2))
     ledger, _ = ledger_of(*LIFE, *ended, job_finished(0, 74))
     [result] = ledger.results()
     assert (result.end_us, result.held_us, result.service_gpu_us) == (74, 39, 78)
@@ -161,10 +148,10 @@ def test_gpus_that_are_still_held_after_the_end_count_until_they_are_free() -> N
 @pytest.mark.parametrize(
     ("end", "status", "end_us"),
     [
-        (JobFailed(70, job_id(0), "exit"), "failed", 70),
-        (JobFailed(70, job_id(0), "timeout"), "timeout", 70),
-        (JobCancelled(70, job_id(0)), "cancelled", 70),
-        (JobRejected(70, job_id(0), Reason.infeasible), "rejected", None),
+        (facts.JobFailed(70, job_id(0), "exit"), "failed", 70),
+        (facts.JobFailed(70, job_id(0), "timeout"), "timeout", 70),
+        (facts.JobCancelled(70, job_id(0)), "cancelled", 70),
+        (facts.JobRejected(70, job_id(0), Reason.infeasible), "rejected", None),
     ],
 )
 def test_status_says_how_a_job_ended(end: Event, status: str, end_us: int | None) -> None:
@@ -175,7 +162,7 @@ def test_status_says_how_a_job_ended(end: Event, status: str, end_us: int | None
 
 
 def test_job_that_never_started_has_no_start_and_waits_all_its_life() -> None:
-    ledger, _ = ledger_of(node_added(), job_submitted(0, at=5), JobCancelled(9, job_id(0)))
+    ledger, _ = ledger_of(node_added(), job_submitted(0, at=5), facts.JobCancelled(9, job_id(0)))
     [result] = ledger.results()
     assert (result.first_start_us, result.wait_us, result.jct_us) == (None, 4, 4)
 
@@ -202,53 +189,46 @@ def test_job_that_takes_the_gpus_of_one_that_ends_has_migrated() -> None:
     """Goal: attempts that begin with the end of another job are seen too."""
     other = (job_submitted(1, 2, at=30), granted(1, 31, n0=0b1100), attempt_started(1, 31))
     leaves = (revoked(1, 40), granted(0, 41, n0=0b1100))
-    ledger, state = ledger_of(*LIFE[:7], *other, *leaves, JobCancelled(45, job_id(1)))
+    ledger, state = ledger_of(*LIFE[:7], *other, *leaves, facts.JobCancelled(45, job_id(1)))
     [so_far] = ledger.unfinished(state)
     assert (so_far.migrations, so_far.service_gpu_us) == (1, 30)
 
 
+PAIR = (granted(0, 10, n0=0b11, instant=True),)
+END = job_finished(0, 50)
+FULL = (granted(0, 0, n0=0b1111, instant=True), granted(1, 0, n1=0b11, instant=True))
+DRAINED = (*FULL, facts.NodeDrained(10, N0), job_finished(0, 30))
+
+
 @pytest.mark.parametrize(
-    ("change", "capacity_gpu_us"),
+    ("events", "utilisation"),
     [
-        (NodeDrained(20, N0), 4 * 20 + 2 * 30),
-        (NodeUnreachable(20, N0), 4 * 20 + 2 * 30),
-        (NodeLost(20, N0), 4 * 20 + 2 * 30),
-        (GpuQuarantined(20, N0, 3), 4 * 20 + 3 * 30),
-        (GpuQuarantined(20, N0, 0), 4 * 50),
-        (node_added(1, 8, at=20), 4 * 50 + 8 * 30),
+        ((*PAIR, facts.NodeDrained(20, N0), END), 80 / (4 * 20 + 2 * 30)),
+        ((*PAIR, facts.NodeUnreachable(20, N0), END), 80 / (4 * 20 + 2 * 30)),
+        ((*PAIR, facts.NodeLost(20, N0), END), 80 / (4 * 20 + 2 * 30)),
+        ((*PAIR, facts.GpuQuarantined(20, N0, 3), END), 80 / (4 * 20 + 3 * 30)),
+        ((*PAIR, facts.GpuQuarantined(20, N0, 0), END), 80 / (4 * 50)),
+        ((*PAIR, node_added(2, 8, at=20), END), 80 / (4 * 50 + 8 * 30)),
+        (
+            (*PAIR, facts.NodeLost(20, N0), facts.NodeReachable(30, N0), END),
+            80 / (4 * 40 + 2 * 10),
+        ),
+        ((*PAIR, END, facts.NodeDrained(90, N0), node_added(2, 8, at=95)), 80 / (4 * 50)),
     ],
-    ids=lambda value: type(value).__name__,
+    ids=["drained", "silent", "lost", "bad", "bad and held", "joins", "back", "after the end"],
 )
 def test_utilisation_is_of_the_gpus_that_were_up_or_held(
-    change: Event, capacity_gpu_us: int
+    events: Sequence[Event], utilisation: float
 ) -> None:
-    before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
-    ledger, state = ledger_of(*before, change, job_finished(0, 50))
-    assert ledger.utilisation(state) == 2 * 40 / capacity_gpu_us
+    ledger, state = ledger_of(node_added(0, 4), job_submitted(0, 2), *events)
+    assert ledger.utilisation(state) == utilisation
 
 
-def test_utilisation_counts_the_gpus_of_a_server_that_came_back() -> None:
-    lost = (NodeLost(20, N0), NodeReachable(30, N0))
-    before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
-    ledger, state = ledger_of(*before, *lost, job_finished(0, 50))
-    assert ledger.utilisation(state) == 2 * 40 / (4 * 40 + 2 * 10)
-
-
-def test_gpus_of_a_drained_server_count_until_their_jobs_leave() -> None:
+@pytest.mark.parametrize("events", [DRAINED, (*DRAINED, job_finished(1, 50))], ids=len)
+def test_gpus_of_a_drained_server_count_until_their_jobs_leave(events: Sequence[Event]) -> None:
     before = (node_added(0, 4), node_added(1, 2), job_submitted(0, 4), job_submitted(1, 2))
-    starts = (granted(0, 0, n0=0b1111, instant=True), granted(1, 0, n1=0b11, instant=True))
-    ledger, state = ledger_of(*before, *starts, NodeDrained(10, N0), job_finished(0, 30))
+    ledger, state = ledger_of(*before, *events)
     assert ledger.utilisation(state) == 1.0
-    ended = (NodeDrained(10, N0), job_finished(0, 30), job_finished(1, 50))
-    ledger, state = ledger_of(*before, *starts, *ended)
-    assert ledger.utilisation(state) == 1.0
-
-
-def test_servers_that_change_after_the_last_end_change_no_utilisation() -> None:
-    before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
-    later = (NodeDrained(90, N0), node_added(1, 8, at=95))
-    ledger, state = ledger_of(*before, job_finished(0, 50), *later)
-    assert ledger.utilisation(state) == 2 * 40 / (4 * 50)
 
 
 def test_utilisation_counts_unfinished_jobs_up_to_the_last_end() -> None:
@@ -284,7 +264,7 @@ def test_ledger_of_a_run_agrees_with_its_arithmetic() -> None:
 
 def test_fairness_is_jct_over_run_time_alone_of_finished_jobs() -> None:
     ledger, _ = ledger_of(
-        *LIFE, job_finished(0, 70), job_submitted(1, at=70), JobCancelled(75, job_id(1))
+        *LIFE, job_finished(0, 70), job_submitted(1, at=70), facts.JobCancelled(75, job_id(1))
     )
     first, second = ledger.results()
     assert finish_time_fairness(first, 40) == 1.5

@@ -29,20 +29,14 @@ from shunter.errors import IllegalEventError
 from shunter.events import (
     NOTHING,
     Allocation,
-    AllocationChanged,
-    AttemptEnded,
     Because,
     Event,
-    GpuQuarantined,
-    GpusReleased,
-    JobFinished,
-    JobSuspended,
-    NodeDrained,
     QueueName,
     Reason,
     SuspendMode,
     decode_record,
     encode_record,
+    facts,
 )
 from tests.factories import (
     BECAUSE,
@@ -76,8 +70,10 @@ HERE = packed(n0=0b11)
 RULE = Because("rule")
 
 
-def put(name: int, what: Allocation, at: int = 0, *, instant: bool = True) -> AllocationChanged:
-    return AllocationChanged(at, job_id(name), what, BECAUSE, instant)
+def put(
+    name: int, what: Allocation, at: int = 0, *, instant: bool = True
+) -> facts.AllocationChanged:
+    return facts.AllocationChanged(at, job_id(name), what, BECAUSE, instant)
 
 
 def approved(state: State, *changes: Change, guards: Guards = NO_GUARDS) -> Approval:
@@ -155,7 +151,7 @@ def test_partner_waits_only_for_those_who_are_to_leave() -> None:
     """Job 0 leaves, job 1 stays: job 2 may come beside job 1 once job 0 is gone."""
     state = couple(revoked(0, 20), put(2, HERE, 20, instant=False))
     assert state.jobs[J2].phase is JobPhase.granted
-    left: list[Event] = [JobSuspended(21, J0, 1, None), GpusReleased(22, J0, 1)]
+    left: list[Event] = [facts.JobSuspended(21, J0, 1, None), facts.GpusReleased(22, J0, 1)]
     for event in left:
         apply(state, event)
         check_state(state)
@@ -167,17 +163,17 @@ def test_exclusive_job_waits_for_both_partners() -> None:
     state = couple(revoked(0, 20), revoked(1, 20), granted(2, 20, n0=0b11))
     for name in (0, 1):
         assert state.jobs[J2].phase is JobPhase.granted
-        apply(state, JobSuspended(21, job_id(name), 1, None))
-        apply(state, GpusReleased(21, job_id(name), 1))
+        apply(state, facts.JobSuspended(21, job_id(name), 1, None))
+        apply(state, facts.GpusReleased(21, job_id(name), 1))
         check_state(state)
     assert state.jobs[J2].phase is JobPhase.launching
 
 
 def test_job_that_ends_slowly_frees_its_part_last() -> None:
-    state = couple(AttemptEnded(20, J0, 1, 0))
+    state = couple(facts.AttemptEnded(20, J0, 1, 0))
     assert state.cluster.holding.overcommit == 2
-    apply(state, GpusReleased(21, J0, 1))
-    apply(state, JobFinished(21, J0))
+    apply(state, facts.GpusReleased(21, J0, 1))
+    apply(state, facts.JobFinished(21, J0))
     assert state.cluster.holding.overcommit == 0
     check_state(state)
 
@@ -188,8 +184,8 @@ def test_job_that_moves_where_others_have_to_leave_first_waits_again() -> None:
         granted(1, instant=True, n1=0b11),
         revoked(1, 5),
         put(0, allocation(n1=0b11), 5, instant=False),
-        JobSuspended(6, J0, 1, None),
-        GpusReleased(7, J0, 1),
+        facts.JobSuspended(6, J0, 1, None),
+        facts.GpusReleased(7, J0, 1),
     ]
     state = replay([*QUEUED, *history])
     assert state.jobs[J0].phase is JobPhase.granted
@@ -285,7 +281,7 @@ def test_change_that_shares_by_mistake_is_refused_alone(
 
 
 @pytest.mark.parametrize(
-    "trouble", [NodeDrained(10, node_name(0)), GpuQuarantined(10, node_name(0), 1)]
+    "trouble", [facts.NodeDrained(10, node_name(0)), facts.GpuQuarantined(10, node_name(0), 1)]
 )
 def test_nobody_joins_gpus_that_are_not_offered(trouble: Event) -> None:
     approval = approved(couple(trouble), start(2, HERE))

@@ -1,9 +1,7 @@
 """One server, jobs that come and go: what each has, by hand."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Any
 
 import pytest
 
@@ -11,18 +9,10 @@ from shunter.core.planning import Consolidated, Placement, Spread
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Answer, Mechanism, Program, Sizing, Solver
 from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
-from shunter.events import (
-    AllocationChanged,
-    JobFinished,
-    JobReshaped,
-    JobSpec,
-    Resources,
-    Share,
-    SizesSet,
-)
+from shunter.events import Resources, facts
 from shunter.policies import HighsSolver, SubmissionOrder
-from shunter.workloads import JobEnd, TraceJob
-from tests.factories import Outcome, World, job_id, needs_highs, node_name, run, servers
+from tests.behaviour.waits_scenes import blocks, run_of
+from tests.factories import Outcome, needs_highs, node_added
 
 TABLE = SensitivityTable(
     {
@@ -33,140 +23,132 @@ TABLE = SensitivityTable(
     Resources(0, 3000, 10),
 )
 SOLVER = HighsSolver()
-CONSOLIDATED = Consolidated()
 
 
-def job(number: int, model: str, lasts: int, at: int = 0, **fields: Any) -> TraceJob:
-    spec = JobSpec(model=model, **fields)
-    return TraceJob(job_id(number), at, spec, lasts, JobEnd.finished)
-
-
-def played(
-    mechanism: Mechanism,
-    *jobs: TraceJob,
-    gpus: tuple[int, ...] = (2,),
-    solver: Solver = SOLVER,
-    placement: Placement = CONSOLIDATED,
-) -> Outcome:
-    """Run jobs on servers with 3 CPUs and 10 MB for each GPU, in order of submission."""
+def played(scene: str, solver: Solver = SOLVER, placement: Placement | None = None) -> Outcome:
+    """Run a scene such as `tune on 2 2; j0: …`, with 3 CPUs and 10 MB for each GPU of servers."""
+    begins, _, rest = scene.partition("; ")
+    name, _, gpus = begins.partition(" on ")
+    each = [(n, int(count)) for n, count in enumerate(gpus.split())]
     there = tuple(
-        replace(
-            server,
-            configuration=replace(
-                server.configuration,
-                cpus_milli=3000 * server.configuration.gpus,
-                memory_mb=10 * server.configuration.gpus,
-            ),
-        )
-        for server in servers(*gpus)
+        node_added(n, count, cpus_milli=3000 * count, memory_mb=10 * count) for n, count in each
     )
-    speeds = SpeedModel({each.node: each.configuration for each in there}, sensitivity=TABLE)
-    world = World(servers=there, jobs=jobs, round_us=10, speeds=speeds)
+    speeds = SpeedModel({one.node: one.configuration for one in there}, sensitivity=TABLE)
+    sizing = Sizing(Mechanism[name], TABLE, solver if name == "opt" else None)
     index = SubmissionOrder("fifo", Misfit.skipped)
-    sizing = Sizing(mechanism, TABLE, solver if mechanism is Mechanism.opt else None)
-    return run(world, RankedPolicy(index, placement, sizing=sizing))
+    by = RankedPolicy(index, placement or Consolidated(), sizing=sizing)
+    return run_of(rest, by, servers=there, speeds=speeds, round_us=10)
 
 
-def sizes(outcome: Outcome) -> list[tuple[int, str, int, int]]:
-    """Return what was given whom: (instant, job, CPUs in thousandths, MB)."""
-    return [
-        (event.at_us, event.job_id, share.cpus_milli, share.memory_mb)
-        for event in outcome.of(AllocationChanged, JobReshaped)
-        for share in event.allocation.shares
-    ]
+def told(outcome: Outcome) -> Iterator[str]:
+    """Yield what was given whom, CPUs and MB of each share, and who ended."""
+    for event in outcome.of(facts.AllocationChanged, facts.JobReshaped, facts.JobFinished):
+        if isinstance(event, facts.JobFinished):
+            yield f"{event.at_us}: {event.job_id} ends"
+            continue
+        shares = [f"{one.cpus_milli / 1000:g}/{one.memory_mb}" for one in event.allocation.shares]
+        nodes = "+".join(str(one.node) for one in event.allocation.shares)
+        where = "" if set(nodes.split("+")) == {"n0"} else f" on {nodes}"
+        why = event.because
+        for_whom = f" for {', '.join(why.beneficiaries)}" if why.beneficiaries else ""
+        speeds = " to ".join(f"{one:.3g}" for one in why.scores)
+        size = f" {why.rule} {speeds}" if isinstance(event, facts.JobReshaped) else ""
+        yield f"{event.at_us}: {event.job_id} has {'+'.join(shares)}{where}{size}{for_whom}"
 
 
-def ends(outcome: Outcome) -> dict[str, int]:
-    return {event.job_id: event.at_us for event in outcome.of(JobFinished)}
-
-
-def test_proportional_gives_each_gpu_its_part() -> None:
-    outcome = played(Mechanism.proportional, job(0, "hungry", 30), job(1, "modest", 30))
-    assert sizes(outcome) == [(0, "j0", 3000, 10), (0, "j1", 3000, 10)]
-    assert ends(outcome) == {"j0": 30, "j1": 30}
-
-
-def test_tune_gives_what_one_does_not_need_to_who_does() -> None:
-    """The modest one is as fast with 1 CPU and 5 MB, so the hungry one has 5 CPUs and 2/3 more."""
-    outcome = played(Mechanism.tune, job(0, "hungry", 45), job(1, "modest", 30))
-    assert sizes(outcome)[:2] == [(0, "j0", 5000, 5), (0, "j1", 1000, 5)]
-    assert ends(outcome) == {"j0": pytest.approx(27, abs=1), "j1": 30}  # 27 us at 5/3 are 45
+CASES = [
+    *blocks("""
+proportional gives each GPU its part
+    proportional on 2; j0: 1 GPU for 30, model=hungry; j1: 1 GPU for 30, model=modest
+    => 0: j0 has 3/10; 0: j1 has 3/10; 30: j0 ends; 30: j1 ends
+tune gives what one does not need to who does: the modest one is as fast with 1 CPU and 5 MB
+    tune on 2; j0: 1 GPU for 45, model=hungry; j1: 1 GPU for 30, model=modest
+    => 0: j0 has 5/5; 0: j1 has 1/5; 28: j0 ends; 30: j1 ends
+one that runs alone grows when another ends and shrinks when one comes
+    tune on 2; j0: 1 GPU for 200, model=hungry; j1: 1 GPU for 20, model=modest;
+    j2: 1 GPU for 30 at 35, model=modest
+    => 0: j0 has 5/5; 0: j1 has 1/5; 20: j1 ends; 20: j0 has 6/5 grown 1.67 to 2;
+       40: j0 has 5/5 shrunk 2 to 1.67 for j2; 40: j2 has 1/5; 70: j2 ends;
+       70: j0 has 6/5 grown 1.67 to 2; 109: j0 ends
+greedy asks for no more than its part where shapes leave the server out that has more
+    greedy on 2 2 8; j0: 4 GPUs for 20, model=hungry, shapes=2+2
+    => 0: j0 has 6/10+6/10 on n0+n1; 20: j0 ends
+greedy waits for all that makes it fastest, the 6 CPUs of the server, and lets others pass
+    greedy on 2; j0: 1 GPU for 40, model=hungry; j1: 1 GPU for 20, model=hungry;
+    j2: 1 GPU for 30, model=modest
+    => 0: j0 has 6/5; 20: j0 ends; 20: j1 has 6/5; 30: j1 ends; 30: j2 has 1/5; 60: j2 ends
+what a job asks for is a floor
+    tune on 2; j0: 1 GPU for 30, model=modest, cpus_milli=2500, memory_mb=8;
+    j1: 1 GPU for 30, model=hungry
+    => 0: j0 has 2.5/8; 0: j1 has 3.5/5; 26: j1 ends; 30: j0 ends
+a gang over servers has the same for each GPU
+    tune on 2 1; j0: 3 GPUs for 40, model=hungry
+    => 0: j0 has 6/10+3/5 on n0+n1; 40: j0 ends
+a job that starts looks for a server that has what it can use; with its part it needs none
+    proportional on 2 2; j0: 1 GPU for 40, model=hungry; j1: 1 GPU for 40, model=hungry
+    => 0: j0 has 3/10; 0: j1 has 3/10; 40: j0 ends; 40: j1 ends
+on n0 another hungry one has all that is spare
+    tune on 2 2; j0: 1 GPU for 40, model=hungry; j1: 1 GPU for 40, model=hungry
+    => 0: j0 has 6/5; 0: j1 has 6/5 on n1; 20: j0 ends; 20: j1 ends
+""")
+]
+SOLVED = [
+    *blocks("""
+so it is by opt: it grows when another ends and shrinks when one comes
+    opt on 2; j0: 1 GPU for 200, model=hungry; j1: 1 GPU for 20, model=modest;
+    j2: 1 GPU for 30 at 35, model=modest
+    => 0: j0 has 5/5; 0: j1 has 1/5; 20: j1 ends; 20: j0 has 6/5 grown 1.67 to 2;
+       40: j0 has 5/5 shrunk 2 to 1.67 for j2; 40: j2 has 1/5; 70: j2 ends;
+       70: j0 has 6/5 grown 1.67 to 2; 109: j0 ends
+tune gives more to who came first
+    tune on 3; j0: 1 GPU for 45, model=mild; j1: 1 GPU for 45, model=hungry;
+    j2: 1 GPU for 45, model=modest
+    => 0: j0 has 5/5; 0: j1 has 3/5; 0: j2 has 1/5; 34: j0 ends; 40: j1 has 6/5 grown 1 to 2;
+       43: j1 ends; 45: j2 ends
+opt to who gains more by it: 2 more CPUs make the mild one a third faster, the hungry one two
+    opt on 3; j0: 1 GPU for 45, model=mild; j1: 1 GPU for 45, model=hungry;
+    j2: 1 GPU for 45, model=modest
+    => 0: j0 has 3/5; 0: j1 has 5/5; 0: j2 has 1/5; 28: j1 ends; 30: j0 has 6/5 grown 1 to 1.5;
+       40: j0 ends; 45: j2 ends
+it takes from who came first and says for whom
+    opt on 3; j0: 1 GPU for 200, model=mild; j1: 1 GPU for 200, model=modest;
+    j2: 1 GPU for 200 at 15, model=hungry
+    => 0: j0 has 6/5; 0: j1 has 1/5; 20: j0 has 3/5 shrunk 1.5 to 1 for j2; 20: j2 has 5/5;
+       141: j2 ends; 150: j0 has 6/5 grown 1 to 1.5; 177: j0 ends; 200: j1 ends
+""")
+]
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Mechanism.tune, pytest.param(Mechanism.opt, marks=needs_highs)]
+    "case",
+    [*CASES, *(pytest.param(each, marks=needs_highs) for each in SOLVED)],
+    ids=lambda case: case[0],
 )
-def test_who_runs_alone_grows_when_another_ends_and_shrinks_when_one_comes(
-    mechanism: Mechanism,
-) -> None:
-    outcome = played(
-        mechanism, job(0, "hungry", 200), job(1, "modest", 20), job(2, "modest", 30, at=35)
-    )
-    changes = [event for event in outcome.of(JobReshaped) if event.job_id == "j0"]
-    told = [
-        (event.at_us, event.because.rule, event.because.scores, event.because.beneficiaries)
-        for event in changes
-    ]
-    five = pytest.approx(5 / 3)
-    assert told == [
-        (20, "grown", (five, 2.0), ()),
-        (40, "shrunk", (2.0, five), ("j2",)),
-        (70, "grown", (five, 2.0), ()),
-    ]
-
-
-def test_greedy_asks_for_no_more_than_its_part_where_shapes_leave_one_server_out() -> None:
-    """The large server alone has the 6 CPUs a GPU with which it is fastest."""
-    outcome = played(
-        Mechanism.greedy, job(0, "hungry", 20, gpus=4, shapes=((2, 2),)), gpus=(2, 2, 8)
-    )
-    assert sizes(outcome) == [(0, "j0", 6000, 10), (0, "j0", 6000, 10)]
-
-
-def test_greedy_waits_for_all_that_makes_it_fastest_and_lets_others_pass() -> None:
-    outcome = played(
-        Mechanism.greedy, job(0, "hungry", 40), job(1, "hungry", 20), job(2, "modest", 30)
-    )
-    # Each hungry one asks for the 6 CPUs of the whole server, and the modest one for 1.
-    assert sizes(outcome)[0] == (0, "j0", 6000, 5)
-    assert ends(outcome) == {"j0": 20, "j1": 30, "j2": 60}
-
-
-def test_what_a_job_asks_for_is_a_floor() -> None:
-    outcome = played(
-        Mechanism.tune, job(0, "modest", 30, cpus_milli=2500, memory_mb=8), job(1, "hungry", 30)
-    )
-    assert sizes(outcome)[:2] == [(0, "j0", 2500, 8), (0, "j1", 3500, 5)]
-
-
-def test_gang_over_servers_has_the_same_for_each_gpu() -> None:
-    outcome = played(Mechanism.tune, job(0, "hungry", 40, gpus=3), gpus=(2, 1))
-    (start,) = outcome.of(AllocationChanged)
-    assert start.allocation.shares == (
-        Share(node_name(0), 0b11, 6000, 10),
-        Share(node_name(1), 0b1, 3000, 5),
-    )
+def test_jobs_have_what_the_row_says(case: tuple[str, str, list[str]]) -> None:
+    _, scene, (expected,) = case
+    assert "; ".join(told(played(scene))) == expected
 
 
 @pytest.mark.parametrize(
     ("mechanism", "model", "each"),
     [
-        (Mechanism.proportional, "hungry", (3000, 10)),
-        (Mechanism.tune, "hungry", (4000, 5)),
-        (Mechanism.tune, "modest", (1000, 5)),
-        (Mechanism.greedy, "hungry", (3000, 5)),
-        (Mechanism.greedy, "modest", (1000, 5)),
+        ("proportional", "hungry", (3000, 10)),
+        ("tune", "hungry", (4000, 5)),
+        ("tune", "modest", (1000, 5)),
+        ("greedy", "hungry", (3000, 5)),
+        ("greedy", "modest", (1000, 5)),
     ],
 )
 def test_gang_that_no_server_holds_has_what_it_can_use_of_several(
-    mechanism: Mechanism, model: str, each: tuple[int, int]
+    mechanism: str, model: str, each: tuple[int, int]
 ) -> None:
     """Three of its GPUs are on a server of 12 CPUs, two on another; all have the same.
 
     With `greedy` it asks for no more than its proportional share, which it finds wherever it is.
     """
-    outcome = played(mechanism, job(0, model, 100, gpus=5), gpus=(4, 4), placement=Spread())
-    (start,) = [event for event in outcome.of(AllocationChanged) if event.allocation.gpus]
+    scene = f"{mechanism} on 4 4; j0: 5 GPUs for 100, model={model}"
+    outcome = played(scene, placement=Spread())
+    (start,) = [event for event in outcome.of(facts.AllocationChanged) if event.allocation.gpus]
     found = [
         (share.gpus, share.cpus_milli // share.gpus, share.memory_mb // share.gpus)
         for share in start.allocation.shares
@@ -174,68 +156,40 @@ def test_gang_that_no_server_holds_has_what_it_can_use_of_several(
     assert found == [(3, *each), (2, *each)]
 
 
-def test_starting_job_looks_for_a_server_that_has_what_it_can_use() -> None:
-    """On n0 another hungry one has all that is spare; n1 is as empty, and stays so without."""
-    jobs = job(0, "hungry", 40), job(1, "hungry", 40)
-    nodes = {
-        mechanism: [
-            share.node
-            for event in played(mechanism, *jobs, gpus=(2, 2)).of(AllocationChanged)
-            for share in event.allocation.shares
-        ]
-        for mechanism in (Mechanism.proportional, Mechanism.tune)
-    }
-    assert nodes == {Mechanism.proportional: ["n0", "n0"], Mechanism.tune: ["n0", "n1"]}
-
-
-MIXED = job(0, "mild", 45), job(1, "hungry", 45), job(2, "modest", 45)
+def models(*names: str) -> str:
+    return "; ".join(f"j{number}: 1 GPU for 45, model={name}" for number, name in enumerate(names))
 
 
 @needs_highs
-def test_opt_gives_more_to_who_gains_more_by_it_and_not_to_who_came_first() -> None:
-    """Of 9 CPUs the modest one needs 1 and both others 3; 2 more make the mild one a third faster.
-
-    They make the hungry one two thirds faster: 1 + 5/3 + 1 together, which is also the bound.
-    """
-    tuned, best = (
-        played(Mechanism.tune, *MIXED, gpus=(3,)),
-        played(Mechanism.opt, *MIXED, gpus=(3,)),
-    )
-    assert sizes(tuned)[:3] == [(0, "j0", 5000, 5), (0, "j1", 3000, 5), (0, "j2", 1000, 5)]
-    assert sizes(best)[:3] == [(0, "j0", 3000, 5), (0, "j1", 5000, 5), (0, "j2", 1000, 5)]
-    solved = best.of(SizesSet)[0]
-    assert (solved.speed, solved.bound) == (pytest.approx(11 / 3), pytest.approx(11 / 3))
-    assert (solved.gap, solved.status) == (0, "ok")
-
-
-@needs_highs
-def test_opt_tells_apart_what_one_server_for_all_could_do() -> None:
-    """4 CPUs are left on the server of the modest ones, and each hungry one has 3 on the other.
-
-    On one server each of these would have 5 and 5/3 of its speed.
-    """
-    jobs = [job(number, model, 45) for number, model in enumerate(["modest"] * 2 + ["hungry"] * 2)]
-    solved = played(Mechanism.opt, *jobs, gpus=(2, 2)).of(SizesSet)[0]
-    assert (solved.speed, solved.bound) == (4, pytest.approx(2 + 10 / 3))
-
-
-@needs_highs
-def test_opt_takes_from_who_came_first_and_says_for_whom() -> None:
-    early = job(0, "mild", 200), job(1, "modest", 200)
-    outcome = played(Mechanism.opt, *early, job(2, "hungry", 200, at=15), gpus=(3,))
-    (change,) = [event for event in outcome.of(JobReshaped) if event.at_us == 20]
-    assert (change.job_id, change.allocation.shares[0].cpus_milli) == ("j0", 3000)
-    assert change.because.rule == "shrunk"
-    assert (change.because.scores, change.because.beneficiaries) == ((1.5, 1.0), ("j2",))
+@pytest.mark.parametrize(
+    ("scene", "speed", "bound"),
+    [
+        # 1 + 5/3 + 1 together.
+        (f"opt on 3; {models('mild', 'hungry', 'modest')}", 11 / 3, 11 / 3),
+        # 4 CPUs are left on the server of the modest ones, and each hungry one has 3 on the other;
+        # on one server each of these would have 5 and 5/3 of its speed.
+        (f"opt on 2 2; {models('modest', 'modest', 'hungry', 'hungry')}", 4, 2 + 10 / 3),
+    ],
+    ids=["on one server", "on two"],
+)
+def test_opt_tells_apart_what_one_server_for_all_could_do(
+    scene: str, speed: float, bound: float
+) -> None:
+    solved = played(scene).of(facts.SizesSet)[0]
+    assert (solved.speed, solved.bound) == (pytest.approx(speed), pytest.approx(bound))
+    assert solved.status == "ok"
+    assert solved.gap == 0 or speed < bound
 
 
 @needs_highs
 def test_opt_solves_only_where_jobs_came_or_went() -> None:
-    jobs = job(0, "hungry", 100), job(1, "mild", 60, at=5), job(2, "modest", 30, at=15)
-    outcome = played(Mechanism.opt, *jobs)
-    assert ends(outcome) == {"j0": 82, "j1": 70, "j2": 100}
+    outcome = played(
+        "opt on 2; j0: 1 GPU for 100, model=hungry; j1: 1 GPU for 60 at 5, model=mild; "
+        "j2: 1 GPU for 30 at 15, model=modest"
+    )
+    assert outcome.ends_us() == {"j0": 82, "j1": 70, "j2": 100}
     # j0 starts, j1 does, and j2 in its place; the end of j0 leaves a job that needs no more.
-    assert [event.at_us for event in outcome.of(SizesSet)] == [0, 10, 70]
+    assert [event.at_us for event in outcome.of(facts.SizesSet)] == [0, 10, 70]
 
 
 class Helpless:
@@ -252,11 +206,10 @@ class Helpless:
 @pytest.mark.parametrize("answers", [False, True])
 def test_sizes_are_those_of_tune_where_no_better_ones_are_found(answers: bool) -> None:
     """One is as fast as 5/3 and one as 1; nobody knows that both cannot be 2."""
-    jobs = job(0, "hungry", 45), job(1, "hungry", 45), job(2, "modest", 45)
-    tuned = played(Mechanism.tune, *jobs, gpus=(3,))
-    outcome = played(Mechanism.opt, *jobs, gpus=(3,), solver=Helpless(answers=answers))
-    assert sizes(outcome) == sizes(tuned)
-    solved = outcome.of(SizesSet)[0]
+    jobs = models("hungry", "hungry", "modest")
+    outcome = played(f"opt on 3; {jobs}", solver=Helpless(answers=answers))
+    assert [*told(outcome)] == [*told(played(f"tune on 3; {jobs}"))]
+    solved = outcome.of(facts.SizesSet)[0]
     assert solved.status.startswith("nothing was found for 2 jobs")
     assert solved.gap == pytest.approx(4 - 8 / 3)
     assert solved.bound == 5

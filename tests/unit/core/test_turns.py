@@ -10,23 +10,7 @@ from shunter.core import NO_GUARDS, RUNNING, Guards, Job, Plan, Rehome, State
 from shunter.core.fold import apply
 from shunter.core.planning import approve
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    NOTHING,
-    Allocation,
-    AllocationChanged,
-    AttemptLost,
-    Because,
-    Event,
-    GpusReleased,
-    JobReshaped,
-    JobResized,
-    JobSuspended,
-    Reason,
-    Share,
-    Sharing,
-    TurnEnded,
-    TurnStarted,
-)
+from shunter.events import NOTHING, Allocation, Because, Event, Reason, Share, Sharing, facts
 from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 N0, J0, J1 = node_name(0), job_id(0), job_id(1)
@@ -37,12 +21,12 @@ def turning(mask: int, node: int = 0) -> Allocation:
     return Allocation((Share(node_name(node), mask),), Sharing.sliced)
 
 
-def given(job: int, mask: int, at: int = 0) -> AllocationChanged:
-    return AllocationChanged(at, job_id(job), turning(mask), BECAUSE)
+def given(job: int, mask: int, at: int = 0) -> facts.AllocationChanged:
+    return facts.AllocationChanged(at, job_id(job), turning(mask), BECAUSE)
 
 
-def turn(job: int, mask: int, at: int, speed: float = 1.0) -> TurnStarted:
-    return TurnStarted(at, job_id(job), 1, (Share(N0, mask),), speed)
+def turn(job: int, mask: int, at: int, speed: float = 1.0) -> facts.TurnStarted:
+    return facts.TurnStarted(at, job_id(job), 1, (Share(N0, mask),), speed)
 
 
 START: list[Event] = [
@@ -77,7 +61,7 @@ def test_job_that_waits_for_its_turn_holds_no_gpu_and_does_no_work() -> None:
 
 
 def test_only_turns_are_service_and_work() -> None:
-    state = folded(turn(0, 1, 20), TurnEnded(50, J0, 1), turn(1, 1, 50, 0.5))
+    state = folded(turn(0, 1, 20), facts.TurnEnded(50, J0, 1), turn(1, 1, 50, 0.5))
     assert job(state).service_us(90) == job(state).done_us(90) == 30
     assert job(state, 1).service_us(90) == 40
     assert job(state, 1).done_us(90) == 20
@@ -99,7 +83,7 @@ def test_turn_may_be_on_another_gpu_of_the_server() -> None:
 
 
 def test_other_gpus_of_its_own_do_not_interrupt_a_turn() -> None:
-    state = folded(turn(1, 1, 20), JobReshaped(30, J1, turning(2), BECAUSE))
+    state = folded(turn(1, 1, 20), facts.JobReshaped(30, J1, turning(2), BECAUSE))
     server = state.cluster.servers[N0]
     assert server.held == server.decided == 0b11
     assert job(state, 1).held == job(state, 1).allocation == turning(2)
@@ -110,9 +94,9 @@ def test_other_gpus_of_its_own_do_not_interrupt_a_turn() -> None:
 def test_who_leaves_frees_what_only_it_had() -> None:
     state = folded(
         turn(0, 1, 20),
-        AllocationChanged(30, J0, NOTHING, BECAUSE),
-        JobSuspended(30, J0, 1, None, 0),
-        GpusReleased(40, J0, 1),
+        facts.AllocationChanged(30, J0, NOTHING, BECAUSE),
+        facts.JobSuspended(30, J0, 1, None, 0),
+        facts.GpusReleased(40, J0, 1),
     )
     server = state.cluster.servers[N0]
     assert server.held == server.decided == 1  # the other one's too
@@ -122,11 +106,14 @@ def test_who_leaves_frees_what_only_it_had() -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (TurnEnded(20, J0, 1), "TurnEnded of job j0, which waits for its turn"),
+        (facts.TurnEnded(20, J0, 1), "TurnEnded of job j0, which waits for its turn"),
         (turn(0, 3, 20), "TurnStarted of job j0 on 2 GPUs"),
-        (TurnStarted(20, J0, 2, (Share(N0, 1),)), "attempt 2 of job j0, which is at attempt 1"),
-        (JobReshaped(20, J0, turning(3), BECAUSE), "to other GPUs than it has"),
-        (JobReshaped(20, J0, turning(1, node=1), BECAUSE), "to other GPUs than it has"),
+        (
+            facts.TurnStarted(20, J0, 2, (Share(N0, 1),)),
+            "attempt 2 of job j0, which is at attempt 1",
+        ),
+        (facts.JobReshaped(20, J0, turning(3), BECAUSE), "to other GPUs than it has"),
+        (facts.JobReshaped(20, J0, turning(1, node=1), BECAUSE), "to other GPUs than it has"),
     ],
     ids=str,
 )
@@ -143,12 +130,12 @@ def test_second_turn_at_once_is_illegal() -> None:
 def test_attempt_began_with_its_launch_whatever_turns_it_had() -> None:
     """So a guard that lets it run so long is over once, and not begun anew with each turn."""
     guards = Guards(min_runtime_us=100)
-    state = folded(turn(0, 1, 20), TurnEnded(50, J0, 1), turn(0, 1, 90))
+    state = folded(turn(0, 1, 20), facts.TurnEnded(50, J0, 1), turn(0, 1, 90))
     assert job(state).since_us == 90
     assert job(state).attempt_began_us == 0
     assert guards.pinned_by(job(state), 99) is Reason.guard_min_runtime
     assert guards.pinned_by(job(state), 100) is None
-    gone = folded(turn(0, 1, 20), AttemptLost(60, J0, 1, "gone"), given(0, 1, 70))
+    gone = folded(turn(0, 1, 20), facts.AttemptLost(60, J0, 1, "gone"), given(0, 1, 70))
     assert job(gone).attempt_began_us == 70
 
 
@@ -156,13 +143,13 @@ def test_part_used_of_a_resized_job_is_of_the_gpus_that_it_had_each_time() -> No
     """One GPU for 100, 25 of it on turn; then two for 100, 50 of it on turn: 125 of 300."""
     two = Allocation((Share(N0, 0b11),), Sharing.sliced)
     state = folded(
-        *(turn(0, 1, 20), TurnEnded(45, J0, 1)),
-        AllocationChanged(100, J0, NOTHING, BECAUSE),
-        *(JobSuspended(100, J0, 1, None, 0), GpusReleased(100, J0, 1)),
-        *(JobResized(100, J0, 2), AllocationChanged(100, J0, two, BECAUSE)),
+        *(turn(0, 1, 20), facts.TurnEnded(45, J0, 1)),
+        facts.AllocationChanged(100, J0, NOTHING, BECAUSE),
+        *(facts.JobSuspended(100, J0, 1, None, 0), facts.GpusReleased(100, J0, 1)),
+        *(facts.JobResized(100, J0, 2), facts.AllocationChanged(100, J0, two, BECAUSE)),
         attempt_started(0, at=100, attempt=2),
-        TurnStarted(130, J0, 2, two.shares),
-        TurnEnded(180, J0, 2),
+        facts.TurnStarted(130, J0, 2, two.shares),
+        facts.TurnEnded(180, J0, 2),
     )
     turns = TurnShares(state, 200).of(job(state))
     assert turns is not None
@@ -174,10 +161,10 @@ def test_turns_that_were_seen_late_count_from_when_they_were() -> None:
     """Those of a server whose scheduler was away; none before the one before it."""
     shares = (Share(N0, 1),)
     state = folded(
-        TurnStarted(500, J0, 1, shares, began_us=20),
-        TurnEnded(500, J0, 1, ended_us=50),
-        TurnStarted(500, J0, 1, shares, began_us=40),
-        TurnEnded(500, J0, 1, ended_us=70),
+        facts.TurnStarted(500, J0, 1, shares, began_us=20),
+        facts.TurnEnded(500, J0, 1, ended_us=50),
+        facts.TurnStarted(500, J0, 1, shares, began_us=40),
+        facts.TurnEnded(500, J0, 1, ended_us=70),
     )
     assert job(state).service_us(900) == job(state).done_us(900) == 30 + 20
     assert job(state).occupied_us(900) == 900
@@ -186,7 +173,7 @@ def test_turns_that_were_seen_late_count_from_when_they_were() -> None:
 
 def test_turn_that_changed_after_it_was_seen_is_illegal() -> None:
     with pytest.raises(IllegalEventError, match="expected before"):
-        folded(TurnStarted(20, J0, 1, (Share(N0, 1),), began_us=21))
+        folded(facts.TurnStarted(20, J0, 1, (Share(N0, 1),), began_us=21))
 
 
 def test_job_can_move_once_a_turn_of_its_attempt_has_said_so() -> None:
@@ -194,7 +181,11 @@ def test_job_can_move_once_a_turn_of_its_attempt_has_said_so() -> None:
     for event in START:
         apply(state, event)
     job, told = state.jobs[J0], list[bool]()
-    for event in (turn(0, 1, 20), TurnEnded(30, J0, 1), replace(turn(0, 1, 40), can_move=True)):
+    for event in (
+        turn(0, 1, 20),
+        facts.TurnEnded(30, J0, 1),
+        replace(turn(0, 1, 40), can_move=True),
+    ):
         apply(state, event)
         told.append(job.can_move)
     assert told == [False, False, True]

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.backends.simulated import Costs
 from shunter.core import Guards
 from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import Aged, RankedPolicy, rank_of
@@ -22,42 +21,67 @@ from tests.factories import (
     servers,
     trace_job,
 )
+from tests.unit.policies.plays import Play, plays, ranked
 
 
-def played(index: Any, *jobs: Any, gpus: int = 1, **world: Any) -> Outcome:
-    chosen = RankedPolicy(index, PLACEMENTS["consolidated"]())
-    return run(World(servers=servers(gpus), jobs=jobs, **world), chosen)
+def played(index: Any, *jobs: Any, **world: Any) -> Outcome:
+    return run(World(servers=servers(1), jobs=jobs, **world), ranked(index))
 
 
 def starts(outcome: Outcome) -> list[tuple[int, str]]:
     return [(e.at_us, str(e.job_id)) for e in outcome.of(AllocationChanged) if e.allocation.shares]
 
 
-def test_smallest_gang_preempts_a_larger_one() -> None:
-    outcome = played(
-        shortest.GangSize(), trace_job(0, 4, lasts=10), trace_job(1, 1, at=2, lasts=3), gpus=4
-    )
-    assert starts(outcome) == [(0, "j0"), (2, "j1"), (5, "j0")]
+HISTORY: Any = (2e-6, 2e-6, 1e-4)  # in seconds
+PLACED = PLACEMENTS["consolidated"]()
+EXPECTED = tiresias.HistoryParams(history=HISTORY)
+WIDE = "servers 4; j0: 4 GPUs for 6; j1: 1 GPU for 19 at 1"
+TWO = "servers 1; j0: 1 GPU for 50; j1: 1 GPU for 1"
+POLICIES = {
+    "gang size": ranked(shortest.GangSize()),
+    "service": ranked(shortest.RemainingService()),
+    "time": ranked(shortest.RemainingTime()),
+    "aged time": ranked(Aged(shortest.RemainingTime(), 10, 2)),
+    "fairness": ranked(fairness.FinishTimeFairness()),
+    "expected": tiresias.ShortestExpected.build(EXPECTED, PLACED),
+    "gittins": tiresias.Gittins.build(
+        tiresias.GittinsParams(history=HISTORY, queues_gpu_s=()), PLACED
+    ),
+}
+TABLE = plays(
+    f"""
+the smallest gang preempts a larger one
+    under gang size; servers 4; j0: 4 GPUs for 10; j1: 1 GPU for 3 at 2
+    => 0: j0 gets 4; 2: j0 leaves, j1 gets 1; 5: j1 ends, j0 gets 4; 13: j0 ends
+by service the wide job needs 4 x 5 still at 1, and the narrow one 19: it preempts
+    under service; {WIDE}
+    => 0: j0 gets 4; 1: j0 leaves, j1 gets 1; 20: j1 ends, j0 gets 4; 25: j0 ends
+by time the wide one has 5 to go, and stays
+    under time; {WIDE}
+    => 0: j0 gets 4; 6: j0 ends, j1 gets 1; 25: j1 ends
+the worst off goes first: at 10 j1 has waited for 10, so its rho is 2, and that of j2 is 9
+    under fairness; servers 1; guard min_runtime_us=50; j0: 1 GPU for 10; j1: 1 GPU for 10;
+    j2: 1 GPU for 1 at 2
+    => 0: j0 gets 1; 10: j0 ends, j2 gets 1; 11: j2 ends, j1 gets 1; 21: j1 ends
+past 2 us a job is expected to need 98 more, and a new one needs 34 by the mean
+    under expected; {TWO}
+    => 0: j0 gets 1; 2: j0 leaves, j1 gets 1; 3: j1 ends, j0 gets 1; 51: j0 ends
+past 2 us its index falls from 2/6 to 1/98, so the new one goes first
+    under gittins; {TWO}
+    => 0: j0 gets 1; 2: j0 leaves, j1 gets 1; 3: j1 ends, j0 gets 1; 51: j0 ends
+an aged job that loses what it had not begun to use has waited all the time: it gets the GPU of j0,
+which takes 30 to leave it, and loses it to j2, which is shorter; but it is older
+    under aged time; servers 1; costs suspend_us=30; j0: 1 GPU for 90; j1: 1 GPU for 5 at 12;
+    j2: 1 GPU for 1 at 24; until 25
+    => 0: j0 gets 1; 12: j0 leaves, j1 gets 1; 24: j1 leaves, j2 gets 1; 25: j2 leaves, j1 gets 1
+""",
+    POLICIES,
+)
 
 
-def test_shortest_gpu_weighs_time_by_gpus() -> None:
-    # At 1 the wide job needs 4 x 5 = 20 GPU-us still, the narrow one 1 x 19: it preempts.
-    wide, narrow = trace_job(0, 4, lasts=6), trace_job(1, 1, at=1, lasts=19)
-    outcome = played(shortest.RemainingService(), wide, narrow, gpus=4)
-    assert starts(outcome) == [(0, "j0"), (1, "j1"), (20, "j0")]
-    # By time alone the wide one has 5 us to go, and stays.
-    assert starts(played(shortest.RemainingTime(), wide, narrow, gpus=4)) == [(0, "j0"), (6, "j1")]
-
-
-def test_worst_off_job_goes_first() -> None:
-    # When j0 ends at 10, j1 (10 of work) has waited 10, rho 2; j2 (1 of work) 8 so far, rho 9.
-    jobs = (
-        trace_job(0, lasts=10),
-        trace_job(1, lasts=10),
-        trace_job(2, at=2, lasts=1),
-    )
-    outcome = played(fairness.FinishTimeFairness(), *jobs, guards=Guards(min_runtime_us=50))
-    assert starts(outcome) == [(0, "j0"), (10, "j2"), (11, "j1")]
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_index_runs_jobs_as_the_row_says(case: Play) -> None:
+    assert case.seen() == case.sees
 
 
 def test_job_on_quick_gpus_is_ranked_again_each_quantum_only() -> None:
@@ -88,31 +112,6 @@ def test_no_round_is_planned_while_no_step_of_rho_is_passed(speed: float) -> Non
     assert len(while_it_ran) < 60, "steps of a sixteenth"
 
 
-def test_expected_rest_prefers_a_new_job_to_one_that_outlived_the_short_ones() -> None:
-    index = tiresias.ShortestExpected.build(
-        tiresias.HistoryParams(history=(2e-6, 2e-6, 1e-4)),  # type: ignore[arg-type]  # in seconds
-        PLACEMENTS["consolidated"](),
-    ).index
-    # j0 passes 2 us and is expected to need 98 more then; j1 needs 34 by the mean.
-    assert starts(played(index, trace_job(0, lasts=50), trace_job(1, lasts=1))) == [
-        (0, "j0"),
-        (2, "j1"),
-        (3, "j0"),
-    ]
-
-
-def test_higher_index_runs_first_and_not_the_lower() -> None:
-    rules = tiresias.Gittins.build(
-        tiresias.GittinsParams(
-            history=(2e-6, 2e-6, 1e-4),  # type: ignore[arg-type]  # in seconds
-            queues_gpu_s=(),
-        ),
-        PLACEMENTS["consolidated"](),
-    ).index
-    # Past 2 us a job's index falls from 2/6 to 1/98: the new one goes first.
-    assert starts(played(rules, trace_job(0, lasts=50), trace_job(1, lasts=1)))[1] == (2, "j1")
-
-
 def test_policy_learns_from_the_jobs_that_finish() -> None:
     rules = tiresias.Gittins.build(
         tiresias.GittinsParams(history="log", queues_gpu_s=()), PLACEMENTS["consolidated"]()
@@ -137,17 +136,6 @@ def test_aged_job_goes_before_all_that_have_waited_less() -> None:
     # It waits from 5 on, and has risen a level at 15, when j3 comes and j2 ends.
     assert (15, "j0") in starts(outcome)
     assert (15, "j3") in starts(played(las.AttainedService((5,)), *jobs))
-
-
-def test_aged_job_that_loses_what_it_had_not_begun_to_use_has_waited_all_the_time() -> None:
-    index = Aged(shortest.RemainingTime(), 10, 2)
-    jobs = [
-        trace_job(0, lasts=90),
-        trace_job(1, at=12, lasts=5),  # gets the GPU of j0, which takes 30 to leave it
-        trace_job(2, at=24, lasts=1),  # is shorter, so that j1 loses it; but that is older
-    ]
-    outcome = played(index, *jobs, costs=Costs(suspend_us=30))
-    assert starts(outcome)[:4] == [(0, "j0"), (12, "j1"), (24, "j2"), (25, "j1")]
 
 
 @pytest.mark.parametrize("history", [[], [3.0, 2.0], [0.0, 1.0], "weibull:1", "no-such.csv"])

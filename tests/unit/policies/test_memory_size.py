@@ -56,7 +56,7 @@ def kept(path: Path, name: str, jobs: int) -> tuple[int, int]:
 @pytest.mark.parametrize("name", POLICIES)
 def test_neither_state_nor_memory_grows_with_the_jobs_that_ended(tmp_path: Path, name: str) -> None:
     """`two_level` alone is left out: it remembers users, by what it owes them."""
-    jobs = 30 if name in SOLVED else 80
+    jobs = 15 if name in SOLVED else 40
     few = kept(tmp_path / "few.db", name, jobs)
     many = kept(tmp_path / "many.db", name, 4 * jobs)
     assert many[0] < few[0] + CLASSES_BYTES

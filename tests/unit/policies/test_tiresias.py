@@ -5,107 +5,69 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.core import NO_GUARDS, Job, State, View
+from shunter.core import NO_GUARDS, Job, Policy, State, View
 from shunter.core.planning import PLACEMENTS
-from shunter.core.ranking import RankedPolicy
-from shunter.events import AllocationChanged, JobId, JobSpec
+from shunter.events import JobId, JobSpec
 from shunter.policies import FeedbackQueues, QueueRanks, Tiresias, TiresiasParams
-from tests.factories import Outcome, World, run, servers, trace_job
+from tests.unit.policies.plays import Play, plays, ranked
 
 BOUNDS_GPU_US = (40, 120)
 
 
-def queues(knob: float = 0.0, *, counts_gpus: bool = True) -> RankedPolicy:
-    rules = FeedbackQueues(BOUNDS_GPU_US, knob, counts_gpus)
-    return RankedPolicy(rules, PLACEMENTS["first_fit"]())
+def queues(knob: float = 0.0, *, counts_gpus: bool = True) -> Policy[Any]:
+    return ranked(FeedbackQueues(BOUNDS_GPU_US, knob, counts_gpus), "first_fit")
 
 
-def shifts(outcome: Outcome) -> list[tuple[int, str, int]]:
-    """Return who got how many GPUs when."""
-    return [
-        (event.at_us, str(event.job_id), event.allocation.gpus)
-        for event in outcome.of(AllocationChanged)
-    ]
+WIDE = "servers 8; j0: 8 GPUs for 50; j1: 8 GPUs for 3 at 1"
+LATE = "servers 8; j0: 8 GPUs for 30; j1: 1 GPU for 200 at 10; j2: 8 GPUs for 4 at 41"
+POLICIES = {
+    "queues": queues(),
+    "time": queues(counts_gpus=False),
+    "knob 1": queues(1.0),
+    "knob 2": queues(2.0),
+}
+# With a knob of 2 j0 falls at 5 and has to leave for j1, which is in the first queue. It ran 10, so
+# it is promoted after 20 more, at 30. When j1 falls, it stands before j2. Its service counts from
+# zero again: 40 GPU-us take it 5 us. It ran 5 since its promotion, so the next one comes after 10.
+# With a knob of 1 they take turns of 40 us, each promoted when it has waited for 40. Had the 40 us
+# counted that j1 waited for its first turn, it would stand in the first queue at 80, as j0 does.
+TABLE = plays(
+    f"""
+8 GPUs reach 40 GPU-us after 5 us, whatever anybody's timer says
+    under queues; {WIDE}
+    => 0: j0 gets 8; 5: j0 leaves, j1 gets 8; 8: j1 ends, j0 gets 8; 53: j0 ends
+a threshold between two instants is reached at the later one: 39 GPU-us at 13, 42 at 14
+    under queues; servers 3; j0: 3 GPUs for 50; j1: 3 GPUs for 2 at 1
+    => 0: j0 gets 3; 14: j0 leaves, j1 gets 3; 16: j1 ends, j0 gets 3; 52: j0 ends
+one dimension counts time and not GPUs
+    under time; {WIDE}
+    => 0: j0 gets 8; 40: j0 leaves, j1 gets 8; 43: j1 ends, j0 gets 8; 53: j0 ends
+one that fell stands behind those that fell before: j0 at 40, j1 at 80
+    under queues; servers 1; j0: 1 GPU for 60; j1: 1 GPU for 60
+    => 0: j0 gets 1; 40: j0 leaves, j1 gets 1; 80: j1 leaves, j0 gets 1; 100: j0 ends, j1 gets 1;
+       120: j1 ends
+one that waits too long is promoted and starts anew
+    under knob 2; {LATE}
+    => 0: j0 gets 8; 10: j0 leaves, j1 gets 1; 50: j1 leaves, j0 gets 8; 55: j0 leaves, j2 gets 8;
+       59: j2 ends, j1 gets 1; 65: j1 leaves, j0 gets 8; 70: j0 leaves, j1 gets 1;
+       80: j1 leaves, j0 gets 8; 85: j0 leaves, j1 gets 1; 95: j1 leaves, j0 gets 8;
+       100: j0 ends, j1 gets 1; 234: j1 ends
+a knob of zero never promotes: j0 goes on for 5 us, and falls behind j1, which falls at 59 + 80
+    under queues; {LATE}
+    => 0: j0 gets 8; 10: j0 leaves, j1 gets 1; 50: j1 leaves, j2 gets 8; 54: j2 ends, j0 gets 8;
+       59: j0 leaves, j1 gets 1; 139: j1 leaves, j0 gets 8; 154: j0 ends, j1 gets 1; 234: j1 ends
+waiting before the first run does not count
+    under knob 1; servers 1; j0: 1 GPU for 100; j1: 1 GPU for 100
+    => 0: j0 gets 1; 40: j0 leaves, j1 gets 1; 80: j1 leaves, j0 gets 1; 120: j0 leaves, j1 gets 1;
+       160: j1 leaves, j0 gets 1; 180: j0 ends, j1 gets 1; 200: j1 ends
+""",
+    POLICIES,
+)
 
 
-def test_wide_job_falls_at_its_threshold_over_its_gpus() -> None:
-    # 8 GPUs reach 40 GPU-us after 5 us, whatever anybody's timer says.
-    jobs = (trace_job(0, 8, lasts=50), trace_job(1, 8, at=1, lasts=3))
-    outcome = run(World(servers=servers(8), jobs=jobs), queues())
-    assert shifts(outcome) == [(0, "j0", 8), (5, "j0", 0), (5, "j1", 8), (8, "j0", 8)]
-    assert outcome.ends_us() == {"j1": 8, "j0": 53}
-
-
-def test_threshold_between_two_instants_is_reached_at_the_later_one() -> None:
-    # 3 GPUs have 39 GPU-us after 13 us, and 42 after 14.
-    jobs = (trace_job(0, 3, lasts=50), trace_job(1, 3, at=1, lasts=2))
-    assert shifts(run(World(servers=servers(3), jobs=jobs), queues()))[1] == (14, "j0", 0)
-
-
-def test_one_dimension_counts_time_and_not_gpus() -> None:
-    jobs = (trace_job(0, 8, lasts=50), trace_job(1, 8, at=1, lasts=3))
-    outcome = run(World(servers=servers(8), jobs=jobs), queues(counts_gpus=False))
-    assert shifts(outcome)[1] == (40, "j0", 0)
-
-
-def test_fallen_job_stands_behind_those_that_fell_before() -> None:
-    jobs = tuple(trace_job(number, 1, lasts=60) for number in range(2))
-    outcome = run(World(servers=servers(1), jobs=jobs), queues())
-    # j0 falls at 40, j1 at 80; then j0 entered the second queue first, and keeps it to its end.
-    assert shifts(outcome) == [
-        (0, "j0", 1),
-        (40, "j0", 0),
-        (40, "j1", 1),
-        (80, "j1", 0),
-        (80, "j0", 1),
-        (100, "j1", 1),
-    ]
-
-
-def test_job_that_waits_too_long_is_promoted_and_starts_anew() -> None:
-    jobs = (
-        trace_job(0, 8, lasts=30),
-        trace_job(1, 1, at=10, lasts=200),
-        trace_job(2, 8, at=41, lasts=4),
-    )
-    outcome = run(World(servers=servers(8), jobs=jobs), queues(knob=2.0))
-    assert shifts(outcome)[:10] == [
-        # j0 falls at 5 and has to leave for j1, which is in the first queue.
-        (0, "j0", 8),
-        (10, "j0", 0),
-        (10, "j1", 1),
-        # It ran 10, so it is promoted after 20 more, at 30. When j1 falls, it stands before j2.
-        (50, "j1", 0),
-        (50, "j0", 8),
-        # Its service counts from zero again: 40 GPU-us take it 5 us. Then it is behind j1.
-        (55, "j0", 0),
-        (55, "j2", 8),
-        (59, "j1", 1),
-        # It ran 5 since its promotion, so the next one comes after 10.
-        (65, "j1", 0),
-        (65, "j0", 8),
-    ]
-
-
-def test_knob_of_zero_never_promotes() -> None:
-    jobs = (
-        trace_job(0, 8, lasts=30),
-        trace_job(1, 1, at=10, lasts=200),
-        trace_job(2, 8, at=41, lasts=4),
-    )
-    outcome = run(World(servers=servers(8), jobs=jobs), queues())
-    # j2 runs from 50, when j1 falls, to 54; j0 goes on for 5 us, falls behind j1, which falls
-    # at 59 + 80, and runs its last 15 us.
-    assert outcome.ends_us() == {"j2": 54, "j0": 154, "j1": 234}
-
-
-def test_waiting_before_the_first_run_does_not_count() -> None:
-    jobs = (trace_job(0, 1, lasts=100), trace_job(1, 1, lasts=100))
-    outcome = run(World(servers=servers(1), jobs=jobs), queues(knob=1.0))
-    # They take turns of 40 us, each promoted when it has waited for 40. Had the 40 us counted that
-    # j1 waited for its first turn, it would stand in the first queue at 80, as j0 does.
-    assert shifts(outcome)[3:6] == [(80, "j1", 0), (80, "j0", 1), (120, "j0", 0)]
-    assert outcome.ends_us() == {"j0": 180, "j1": 200}
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_queues_run_jobs_as_the_row_says(case: Play) -> None:
+    assert case.seen() == case.sees
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

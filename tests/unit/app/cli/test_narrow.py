@@ -55,10 +55,8 @@ ADDRESS = UnixAddress("/s")
 
 
 def test_second_sentence_of_a_daemon_that_is_away_is_short(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(connecting, "PAUSE_S", 0.01)
-
     def away() -> None:
         raise UnavailableError("no daemon answers on unix:/s; start one with `shunter serve`")
 

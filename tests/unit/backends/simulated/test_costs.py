@@ -1,227 +1,139 @@
-"""What launching, leaving and moving cost: instants computed by hand."""
+"""What launching, leaving, moving and checkpoints cost: instants worked out by hand."""
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.core import AttemptExited, Effect, Input
-from shunter.events import Allocation, AttemptStarted, GpusReleased, JobSuspended
-from tests.factories import job_id, node_name, trace_job
-from tests.unit.backends.simulated.driving import (
-    ON_BOTH,
-    ON_N0,
-    ON_N1,
-    Hand,
-    launch,
-    migrate,
-    resume,
-    suspend,
-    terminate,
-)
+from shunter.backends.simulated import Costs, transfer_us, transfers_us
+from tests.unit.backends.simulated.driving import Case, cases
 
-COSTS = Costs(start_us=3, suspend_us=2, resume_us=5, migrate_us=7)
-J0, J1 = job_id(0), job_id(1)
+COSTS = "costs start_us=3, suspend_us=2, resume_us=5, migrate_us=7"
+TEN = f"{COSTS}; j0: 1 GPU for 10; until 50; 0: launch j0"
+WIDE = TEN.replace("launch j0", "launch j0 on n0+n1")
+STARTED = "3: j0 starts"
+LEFT = f"{STARTED}; 7: j0 leaves; 9: j0 is gone"
+SIZE = "j0: 1 GPU for 10; until 50; 0: launch j0"
 
 
-def world(*lasts: int, costs: Costs = COSTS) -> Hand:
-    """Return a world in which jobs of these durations have arrived."""
-    jobs = [trace_job(number, lasts=duration) for number, duration in enumerate(lasts)]
-    hand = Hand(SimulatedBackend(jobs, costs=costs))
-    hand.until(0)
-    return hand
+TABLE = [
+    *cases(f"""
+work begins when the start is over
+    {TEN}
+    => {STARTED}; 13: j0 ends
+suspending stops work at once and frees GPUs later
+    {TEN}; 7: suspend j0
+    => {LEFT}
+coming back costs 5, and of 10 there are 6 left: it worked from 3 to 7
+    {TEN}; 7: suspend j0; 20: resume j0
+    => {LEFT}; 25: j0 starts #2; 31: j0 ends #2
+coming back on other GPUs costs 7
+    {TEN}; 7: suspend j0; 20: resume j0 on n1
+    => {LEFT}; 27: j0 starts #2; 33: j0 ends #2
+and so on more servers than before
+    {TEN}; 7: suspend j0; 20: resume j0 on n0+n1
+    => {LEFT}; 27: j0 starts #2; 33: j0 ends #2
+which is what coming back costs anywhere, unless it is said
+    {TEN.replace(COSTS, "costs start_us=3, resume_us=5")}; 7: suspend j0; 20: resume j0 on n1
+    => {STARTED}; 7: j0 leaves, j0 is gone; 25: j0 starts #2; 31: j0 ends #2
+one that moves pays to move instead of to resume
+    {WIDE}; 7: migrate j0 on n1; 9: resume j0 on n1
+    => {LEFT}; 16: j0 starts from n0 from n1 #2; 22: j0 ends #2
+a move is paid once: 4 of 10 by 7, 2 more by 18
+    {TEN}; 7: migrate j0 on n1; 9: resume j0 on n1; 18: suspend j0; 20: resume j0 on n1
+    => {LEFT}; 16: j0 starts from n0 #2; 18: j0 leaves #2; 20: j0 is gone #2; 25: j0 starts #3;
+       29: j0 ends #3
+a move that becomes a suspension is still a move when it comes back, whenever that is
+    {TEN}; 7: migrate j0 on n1; 30: resume j0
+    => {LEFT}; 37: j0 starts from n0 #2; 43: j0 ends #2
+a move that takes no time is observed all the same
+    {TEN.replace(COSTS, "costs start_us=3")}; 7: migrate j0 on n1, resume j0 on n1
+    => {STARTED}; 7: j0 leaves, j0 is gone, j0 starts from n0 #2; 13: j0 ends #2
+one suspended while it starts has nothing to save, is gone at once, and comes back as from a
+checkpoint with all its work to do
+    {TEN}; 2: suspend j0; 20: resume j0
+    => 2: j0 leaves, j0 is gone; 25: j0 starts #2; 35: j0 ends #2
+one suspended as its start is over saves its state
+    {TEN}; 3: suspend j0
+    => 3: j0 starts, j0 leaves; 5: j0 is gone
+work done before is kept by one suspended while it resumes: 4 of 10 by 7, nothing since
+    {TEN}; 7: suspend j0; 10: resume j0; 14: suspend j0; 20: resume j0
+    => {LEFT}; 14: j0 leaves #2, j0 is gone #2; 25: j0 starts #3; 31: j0 ends #3
+termination costs nothing
+    {TEN}; 7: terminate j0
+    => {STARTED}; 7: j0 exits with 143
+one terminated while it starts is never seen to start
+    {TEN}; 1: terminate j0
+    => 1: j0 exits with 143
+one terminated while it leaves goes on leaving and never exits
+    {TEN}; 7: suspend j0; 8: terminate j0
+    => {LEFT}
+one that fails does so when its work is over, not its time
+    {TEN.replace("for 10", "for 10, ends=failed")}; 7: suspend j0; 9: resume j0
+    => {LEFT}; 14: j0 starts #2; 20: j0 exits with 1 #2
+a job pays for itself only
+    {COSTS}; j0: 1 GPU for 10; j1: 1 GPU for 20; 0: launch j0, launch j1 on n1; 7: suspend j0
+    => 3: j0 starts, j1 starts; 7: j0 leaves; 9: j0 is gone; 23: j1 ends
+a checkpoint is written on the way out, and read on the way in, not at first
+    costs start_us=3, suspend_us=2, resume_us=5, checkpoint_us=4; {SIZE}; 7: suspend j0;
+    20: resume j0
+    => {STARTED}; 7: j0 leaves; 13: j0 is gone; 29: j0 starts #2; 35: j0 ends #2
+a move writes and reads as well
+    costs suspend_us=2, resume_us=5, migrate_us=7, checkpoint_us=4; {SIZE}; 4: migrate j0 on n1;
+    10: resume j0 on n1
+    => 0: j0 starts; 4: j0 leaves; 10: j0 is gone; 21: j0 starts from n0 #2; 27: j0 ends #2
+a size alone makes a world that takes time
+    costs checkpoint_us=4; {SIZE}; 6: suspend j0
+    => 0: j0 starts; 6: j0 leaves; 10: j0 is gone
+one suspended while it starts writes nothing, and reads when it comes back
+    costs start_us=3, checkpoint_us=4; {SIZE}; 2: suspend j0; 20: resume j0
+    => 2: j0 leaves, j0 is gone; 24: j0 starts #2; 34: j0 ends #2
+"""),
+    *(
+        Case(
+            f"a checkpoint of {model} takes its own time",
+            f"costs checkpoint_us=4, by_model=resnet50:0+vgg16:9; "
+            f"{SIZE.replace('for 10', f'for 10, model={model}')}; 6: suspend j0",
+            f"0: j0 starts; 6: j0 leaves{'; ' if free_us > 6 else ', '}{at}j0 is gone",
+        )
+        for model, free_us, at in (("vgg16", 15, "15: "), ("resnet50", 6, ""), ("x", 10, "10: "))
+    ),
+]
 
 
-def left(at_us: int, free_us: int, attempt: int = 1, lost_us: int = 0) -> list[Input]:
-    """Return what is seen of an attempt that leaves."""
-    return [
-        JobSuspended(at_us, J0, attempt, lost_us=lost_us),
-        GpusReleased(free_us, J0, attempt),
-    ]
-
-
-def exited(at_us: int, attempt: int, code: int = 0) -> AttemptExited:
-    return AttemptExited(at_us, J0, attempt, code, released=True)
-
-
-def test_work_begins_when_the_start_is_over() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    assert hand.until(2) == []
-    # 0 + 3 to start, 10 of work.
-    assert hand.until(20) == [AttemptStarted(3, J0, 1), exited(13, 1)]
-
-
-def test_suspending_stops_work_at_once_and_frees_gpus_later() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(suspend())
-    assert hand.until(50) == left(7, 9)
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_jobs_pay_what_the_row_says(case: Case) -> None:
+    assert case.seen() == case.sees
 
 
 @pytest.mark.parametrize(
-    ("order", "where", "started_us", "ends_us"),
+    ("size_mb", "bandwidth_mb_s", "expected_us"),
     [
-        (suspend(), ON_N0, 25, 31),  # 20 + 5, and 6 are left: 25 + 6
-        (suspend(), ON_N1, 27, 33),  # on other GPUs 20 + 7 instead: 27 + 6
-        (suspend(), ON_BOTH, 27, 33),
-        (migrate(), ON_N1, 27, 33),
+        (500, 200, 2_500_000),
+        (526.8, 200, 2_634_000),
+        (0, 200, 0),
+        (0.3, 0.1, 3_000_000),  # of floats it would be one microsecond more
+        (1, 3, 333_334),  # the last byte is through within the 333,334th microsecond
+        (1e-9, 1000, 1),
+        (4e6, 0.5, 8_000_000_000_000),
     ],
 )
-def test_job_pays_to_come_back_and_does_the_rest(
-    order: Effect, where: Allocation, started_us: int, ends_us: int
+def test_a_transfer_takes_size_over_bandwidth_rounded_up(
+    size_mb: float, bandwidth_mb_s: float, expected_us: int
 ) -> None:
-    hand = world(10)
-    hand.orders(launch(where=ON_N0))
-    hand.until(7)  # it works from 3 to 7: 4 of 10
-    hand.orders(order)
-    assert hand.until(20)[-1] == GpusReleased(9, J0, 1)
-    hand.orders(resume(where=where))
-    started, ended = hand.until(50)
-    assert isinstance(started, AttemptStarted)
-    assert started.at_us == started_us
-    assert ended == exited(ends_us, 2)
+    assert transfer_us(size_mb, bandwidth_mb_s) == expected_us
 
 
-def test_coming_back_elsewhere_costs_what_coming_back_does_unless_it_is_said() -> None:
-    hand = world(10, costs=Costs(start_us=3, resume_us=5))
-    hand.orders(launch(where=ON_N0))
-    hand.until(7)
-    hand.orders(suspend())
-    hand.until(20)
-    hand.orders(resume(where=ON_N1))
-    assert hand.until(50) == [AttemptStarted(25, J0, 2), exited(31, 2)]
+def test_each_model_has_its_own_time() -> None:
+    times = transfers_us({"vgg16": 526.8, "resnet50": 80.6}, 100)
+    assert times == (("resnet50", 806_000), ("vgg16", 5_268_000))
 
 
-def test_moved_job_pays_to_move_instead_of_to_resume() -> None:
-    hand = world(10)
-    hand.orders(launch(where=ON_BOTH))
-    hand.until(7)
-    hand.orders(migrate())
-    assert hand.until(9) == left(7, 9)
-    hand.orders(resume(where=ON_N1))
-    # 4 of 10 done; back at 9 + 7, 6 are left: 16 + 6.
-    come_from = (node_name(0), node_name(1))
-    started = AttemptStarted(16, J0, 2, migrated_from=come_from)
-    assert hand.until(50) == [started, exited(22, 2)]
-
-
-def test_move_is_paid_once() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(migrate())
-    hand.until(9)
-    hand.orders(resume(where=ON_N1))
-    hand.until(18)
-    hand.orders(suspend(attempt=2))
-    assert hand.until(20) == left(18, 20, attempt=2)
-    hand.orders(resume(attempt=3, where=ON_N1))
-    # Work from 3 to 7 and, after the move at 9 + 7, from 16 to 18: 4 are left. Back at 20 + 5.
-    assert hand.until(50) == [AttemptStarted(25, J0, 3), exited(29, 3)]
-
-
-def test_move_that_becomes_a_suspension_is_still_a_move_when_it_comes_back() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(migrate())
-    hand.until(30)
-    hand.orders(resume())
-    # The way back in costs 7, also after a long wait and to the server that it came from.
-    started = AttemptStarted(37, J0, 2, migrated_from=(node_name(0),))
-    assert hand.until(50) == [started, exited(43, 2)]
-
-
-def test_job_suspended_while_it_starts_has_nothing_to_save() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(2)
-    hand.orders(suspend())
-    # It never started, so that is never seen; its GPUs are free at once.
-    assert hand.until(20) == left(2, 2)
-    hand.orders(resume())
-    # It comes back as from a checkpoint, with all its work to do: 20 + 5 + 10.
-    assert hand.until(50) == [AttemptStarted(25, J0, 2), exited(35, 2)]
-
-
-def test_job_suspended_as_its_start_is_over_saves_its_state() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    assert hand.until(3) == [AttemptStarted(3, J0, 1)]
-    hand.orders(suspend())
-    assert hand.until(20) == left(3, 5)
-
-
-def test_work_done_before_is_kept_by_a_job_suspended_while_it_resumes() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(suspend())
-    hand.until(10)
-    hand.orders(resume())
-    hand.until(14)
-    hand.orders(suspend(attempt=2))
-    assert hand.until(20) == left(14, 14, attempt=2)
-    hand.orders(resume(attempt=3))
-    # 4 of 10 were done by 7, nothing since: 20 + 5 + 6.
-    assert hand.until(50) == [AttemptStarted(25, J0, 3), exited(31, 3)]
-
-
-def test_termination_costs_nothing() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(terminate())
-    assert hand.until(50) == [exited(7, 1, code=143)]
-
-
-def test_job_terminated_while_it_starts_is_never_seen_to_start() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(1)
-    hand.orders(terminate())
-    assert hand.until(50) == [exited(1, 1, code=143)]
-
-
-def test_job_terminated_while_it_leaves_goes_on_leaving_and_never_exits() -> None:
-    hand = world(10)
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(suspend())
-    hand.until(8)
-    hand.orders(terminate())
-    assert hand.until(50) == [GpusReleased(9, J0, 1)]
-
-
-def test_move_seen_to_take_no_time_is_observed_all_the_same() -> None:
-    hand = world(10, costs=Costs(start_us=3))
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(migrate())
-    assert hand.until(7) == left(7, 7)
-    hand.orders(resume(where=ON_N1))
-    started = AttemptStarted(7, J0, 2, migrated_from=(node_name(0),))
-    assert hand.until(50) == [started, exited(13, 2)]
-
-
-def test_failing_job_fails_when_its_work_is_over_not_its_time() -> None:
-    jobs = [trace_job(0, lasts=10, ends="failed")]
-    hand = Hand(SimulatedBackend(jobs, costs=COSTS))
-    hand.until(0)
-    hand.orders(launch())
-    hand.until(7)
-    hand.orders(suspend())
-    hand.until(9)
-    hand.orders(resume())
-    # 4 of 10 by 7; back at 9 + 5, 6 are left: 14 + 6.
-    assert hand.until(50)[-1] == exited(20, 2, code=1)
-
-
-def test_job_pays_for_itself_only() -> None:
-    hand = world(10, 20)
-    hand.orders(launch(0), launch(1, ON_N1))
-    hand.until(7)
-    hand.orders(suspend(0))
-    seen = hand.until(50)
-    # j1 starts at 3 and works on to 3 + 20.
-    assert seen[-1] == AttemptExited(23, J1, 1, 0, released=True)
+@pytest.mark.parametrize(
+    ("costs", "none"),
+    [
+        (Costs(by_model=(("resnet50", 0),)), True),
+        (Costs(by_model=(("resnet50", 1),)), False),
+        (Costs(checkpoint_us=1), False),
+    ],
+    ids=str,
+)
+def test_no_size_is_no_cost(costs: Costs, none: bool) -> None:
+    assert costs.are_none is none

@@ -2,206 +2,116 @@
 
 import pytest
 
-from shunter.backends.simulated import (
-    Costs,
-    Credit,
-    EndSeen,
-    Lease,
-    Progress,
-    SimulatedBackend,
-    StepRate,
-)
-from shunter.core import AttemptExited, CancelJob, Input
+from shunter.backends.simulated import Credit, EndSeen, Lease, Progress, SimulatedBackend, StepRate
 from shunter.core.speeds import SpeedModel
-from shunter.events import AttemptStarted, GpuType, JobSuspended
-from shunter.workloads import TraceJob
-from tests.factories import configuration, job_id, node_name, trace_job
-from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend, terminate
+from shunter.events import GpuType
+from tests.factories import configuration, node_name
+from tests.unit.backends.simulated.driving import Case, cases
 
-J0 = job_id(0)
-STEPS = Lease(progress=Progress.whole_steps, round_us=10)
-GRANTED = Lease(credit=Credit.at_grant, round_us=10)
-LATE = Lease(end_seen=EndSeen.at_lease_end, round_us=10)
-LATE_AND_GRANTED = Lease(credit=Credit.at_grant, end_seen=EndSeen.at_lease_end, round_us=10)
+STEPS = "lease progress=whole_steps, round_us=10; 0: launch j0"
+GRANTED = "lease credit=at_grant, round_us=10; 0: launch j0"
+LATE = "lease end_seen=at_lease_end, round_us=10; 0: launch j0"
+SEVEN = "j0: 1 GPU for 28, total_steps=7"
 
 
-def world(
-    job: TraceJob, lease: Lease, costs: Costs | None = None, speeds: SpeedModel | None = None
-) -> Hand:
-    hand = Hand(SimulatedBackend([job], costs=costs or Costs(), lease=lease, speeds=speeds))
-    hand.until(0)
-    return hand
-
-
-def end_of(hand: Hand) -> AttemptExited:
-    """Return the exit with which the world ends."""
-    found = hand.goes_on()[-1]
-    assert isinstance(found, AttemptExited), f"the last thing that happened was {found}"
-    return found
-
-
-def lost_us(seen: list[Input]) -> list[int]:
-    return [found.lost_us for found in seen if isinstance(found, JobSuspended)]
-
-
-def test_steps_that_do_not_fit_into_a_lease_begin_in_the_next_one() -> None:
-    hand = world(trace_job(0, lasts=28, total_steps=7), STEPS)
-    hand.orders(launch())
-    # A step takes 4, so 2 fit into a lease of 10: 6 by 30, and the seventh takes 4.
-    assert end_of(hand) == AttemptExited(34, J0, 1, 0, released=True)
-
-
-def test_steps_that_fill_their_leases_lose_no_time() -> None:
-    hand = world(trace_job(0, lasts=25, total_steps=5), STEPS)
-    hand.orders(launch())
-    # A step takes 5, and 2 fit exactly: the fifth is over at 25.
-    assert end_of(hand).at_us == 25
-
-
-def test_first_lease_of_a_late_start_is_what_is_left_of_it() -> None:
-    hand = world(trace_job(0, lasts=28, total_steps=7), STEPS, Costs(start_us=3))
-    hand.orders(launch())
-    # From 3 to 10: 1 step. Then 2 by 20, 2 by 30, and 2 more, of 4 each, by 38.
-    assert end_of(hand).at_us == 38
-
-
-def test_job_without_steps_works_continuously() -> None:
-    hand = world(trace_job(0, lasts=28), STEPS)
-    hand.orders(launch())
-    assert end_of(hand).at_us == 28
-
-
-def test_step_that_fits_into_no_lease_is_never_done() -> None:
-    hand = world(trace_job(0, lasts=24, total_steps=2), STEPS)
-    hand.orders(launch())
-    assert hand.goes_on() == [AttemptStarted(0, J0, 1)]
-
-
-def test_begun_step_is_lost_with_a_suspension() -> None:
-    hand = world(trace_job(0, lasts=28, total_steps=7), STEPS)
-    hand.orders(launch())
-    hand.until(17)
-    hand.orders(suspend())
-    # By 17: 2 steps in the first lease, 1 by 14. 3 x 4 = 12 of 17 count.
-    assert lost_us(hand.until(20)) == [5]
-    hand.orders(resume())
-    # 4 are left: 2 by 30, 2 by 38.
-    assert end_of(hand) == AttemptExited(38, J0, 2, 0, released=True)
-
-
-def test_steps_take_longer_at_a_lower_speed() -> None:
+def slow(relative: float) -> SpeedModel:
     nodes = {node_name(0): configuration(1, gpu_type="k80")}
-    model = SpeedModel(nodes, relative={GpuType("k80"): 0.5})
-    hand = world(trace_job(0, lasts=12, total_steps=4), STEPS, speeds=model)
-    hand.orders(launch())
-    # A step of 3 takes 6 here, and one fits into a lease: 3 by 30, and the fourth by 36.
-    assert end_of(hand).at_us == 36
+    return SpeedModel(nodes, relative={GpuType("k80"): relative})
 
 
-def test_step_of_a_broken_number_of_microseconds_ends_at_the_next_whole_one() -> None:
-    nodes = {node_name(0): configuration(1, gpu_type="k80")}
-    model = SpeedModel(nodes, relative={GpuType("k80"): 0.7})
-    hand = world(trace_job(0, lasts=10, total_steps=4), STEPS, speeds=model)
-    hand.orders(launch())
-    # A step takes 2.5 / 0.7 = 3.57, two take 7.14: 2 by 10, and 2 more by 10 + 8.
-    assert end_of(hand).at_us == 18
+TABLE = [
+    *cases(f"""
+2 steps of 4 fit into a lease of 10: 6 by 30, and the seventh takes 4
+    {SEVEN}; {STEPS}
+    => 0: j0 starts; 34: j0 ends
+steps that fill their leases lose no time
+    j0: 1 GPU for 25, total_steps=5; {STEPS}
+    => 0: j0 starts; 25: j0 ends
+the first lease of a late start is what is left of it: 1 step by 10, and then 2 each
+    {SEVEN}; costs start_us=3; {STEPS}
+    => 3: j0 starts; 38: j0 ends
+a job without steps works continuously
+    j0: 1 GPU for 28; {STEPS}
+    => 0: j0 starts; 28: j0 ends
+a step that fits into no lease is never done
+    j0: 1 GPU for 24, total_steps=2; {STEPS}
+    => 0: j0 starts
+a begun step is lost with a suspension: 3 of 4 count of 17, and 4 are left
+    {SEVEN}; {STEPS}; 17: suspend j0; 20: resume j0
+    => 0: j0 starts; 17: j0 leaves losing 5, j0 is gone; 20: j0 starts #2; 38: j0 ends #2
+"""),
+    *cases(
+        f"""
+a step of 3 takes 6 at half the speed, and one fits into a lease
+    j0: 1 GPU for 12, total_steps=4; {STEPS}
+    => 0: j0 starts at 0.5; 36: j0 ends
+""",
+        slow(0.5),
+    ),
+    *cases(
+        f"""
+a step that takes 2.5 / 0.7 ends at the next whole microsecond: 2 by 10, 2 in 8 more
+    j0: 1 GPU for 10, total_steps=4; {STEPS}
+    => 0: j0 starts at 0.7; 18: j0 ends
+""",
+        slow(0.7),
+    ),
+    *cases(f"""
+a lease is credited as a whole when it was granted: the one up to 20 counts at 12
+    j0: 1 GPU for 25; {GRANTED}; 12: suspend j0, resume j0
+    => 0: j0 starts; 12: j0 leaves, j0 is gone, j0 starts #2; 17: j0 ends #2
+it is credited as run if nothing is said
+    j0: 1 GPU for 25; lease round_us=10; 0: launch j0; 12: suspend j0, resume j0
+    => 25: j0 ends #2
+leaving at the end of a lease is credited exactly
+    j0: 1 GPU for 25; {GRANTED}; 20: suspend j0; 30: resume j0
+    => 0: j0 starts; 20: j0 leaves, j0 is gone; 30: j0 starts #2; 35: j0 ends #2
+one whose grant covers its work ends when it is told to leave
+    j0: 1 GPU for 15; {GRANTED}; 12: suspend j0
+    => 0: j0 starts; 12: j0 ends
+"""),
+    *(
+        Case(
+            f"an end at {at_us} is seen when its lease is over",
+            f"j0: 1 GPU for {at_us}; {LATE}",
+            sees,
+        )
+        for at_us, sees in (
+            (1, "10: j0 ends as it did at 1"),
+            (13, "20: j0 ends as it did at 13"),
+            (20, "20: j0 ends"),
+            (21, "30: j0 ends as it did at 21"),
+        )
+    ),
+    *cases(f"""
+granted work has no end of its own
+    j0: 1 GPU for 13; lease credit=at_grant, end_seen=at_lease_end, round_us=10; 0: launch j0
+    => 0: j0 starts; 20: j0 ends
+a user who cancels is seen at once
+    j0: 1 GPU for 13, ends=cancelled; {LATE}
+    => 13: j0 is cancelled, j0 exits with 143
+one with all its work done ends when it is told to leave
+    j0: 1 GPU for 13; {LATE}; 16: suspend j0
+    => 16: j0 ends as it did at 13
+one terminated after its unseen end counts as killed
+    j0: 1 GPU for 13; {LATE}; 16: terminate j0
+    => 16: j0 exits with 143
+"""),
+]
 
 
-def test_lease_is_credited_as_a_whole_when_it_was_granted() -> None:
-    hand = world(trace_job(0, lasts=25), GRANTED)
-    hand.orders(launch())
-    hand.until(12)
-    hand.orders(suspend())
-    # At 12 the lease up to 20 counts, and to the scheduler none of its 12 is lost.
-    assert lost_us(hand.until(12)) == [0]
-    hand.orders(resume())
-    # 25 - 20 are left.
-    assert end_of(hand) == AttemptExited(17, J0, 2, 0, released=True)
-
-
-def test_lease_is_credited_as_run_by_default() -> None:
-    hand = world(trace_job(0, lasts=25), Lease(round_us=10))
-    hand.orders(launch())
-    hand.until(12)
-    hand.orders(suspend(), resume())
-    assert end_of(hand).at_us == 25
-
-
-def test_leaving_at_the_end_of_a_lease_is_credited_exactly() -> None:
-    hand = world(trace_job(0, lasts=25), GRANTED)
-    hand.orders(launch())
-    hand.until(20)
-    hand.orders(suspend())
-    hand.until(30)
-    hand.orders(resume())
-    # 20 of 25 by 20, 5 more from 30 on.
-    assert end_of(hand).at_us == 35
-
-
-def test_job_whose_grant_covers_its_work_ends_when_told_to_leave() -> None:
-    hand = world(trace_job(0, lasts=15), GRANTED)
-    hand.orders(launch())
-    hand.until(12)
-    hand.orders(suspend())
-    assert hand.goes_on() == [AttemptExited(12, J0, 1, 0, released=True)]
-
-
-@pytest.mark.parametrize(("lasts", "seen_us"), [(13, 20), (20, 20), (21, 30), (1, 10)])
-def test_end_is_seen_when_its_lease_is_over(lasts: int, seen_us: int) -> None:
-    hand = world(trace_job(0, lasts=lasts), LATE)
-    hand.orders(launch())
-    assert end_of(hand).at_us == seen_us
-
-
-def test_end_seen_late_says_when_it_really_was() -> None:
-    hand = world(trace_job(0, lasts=13), LATE)
-    hand.orders(launch())
-    assert end_of(hand) == AttemptExited(20, J0, 1, 0, released=True, ended_us=13)
-
-
-def test_end_at_the_end_of_a_lease_is_seen_at_once() -> None:
-    hand = world(trace_job(0, lasts=20), LATE)
-    hand.orders(launch())
-    assert end_of(hand) == AttemptExited(20, J0, 1, 0, released=True, ended_us=None)
-
-
-def test_granted_work_has_no_end_of_its_own() -> None:
-    hand = world(trace_job(0, lasts=13), LATE_AND_GRANTED)
-    hand.orders(launch())
-    assert end_of(hand) == AttemptExited(20, J0, 1, 0, released=True, ended_us=None)
-
-
-def test_user_who_cancels_is_seen_at_once() -> None:
-    hand = world(trace_job(0, lasts=13, ends="cancelled"), LATE)
-    hand.orders(launch())
-    cancelled = [CancelJob(13, J0), AttemptExited(13, J0, 1, 143, released=True)]
-    assert hand.goes_on() == cancelled
-
-
-def test_job_with_all_its_work_done_ends_when_told_to_leave() -> None:
-    hand = world(trace_job(0, lasts=13), LATE)
-    hand.orders(launch())
-    assert hand.until(16) == []
-    hand.orders(suspend())
-    # Its end at 13 would have been seen at 20.
-    assert hand.goes_on() == [AttemptExited(16, J0, 1, 0, released=True, ended_us=13)]
-
-
-def test_job_terminated_after_its_unseen_end_counts_as_killed() -> None:
-    hand = world(trace_job(0, lasts=13), LATE)
-    hand.orders(launch())
-    hand.until(16)
-    hand.orders(terminate())
-    assert hand.goes_on() == [AttemptExited(16, J0, 1, 143, released=True)]
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_leases_count_as_the_row_says(case: Case) -> None:
+    assert case.seen() == case.sees
 
 
 @pytest.mark.parametrize(
     ("lease", "instant"),
     [
         (Lease(round_us=10), True),
-        (LATE, True),
-        (STEPS, False),
-        (GRANTED, False),
+        (Lease(end_seen=EndSeen.at_lease_end, round_us=10), True),
+        (Lease(progress=Progress.whole_steps, round_us=10), False),
+        (Lease(credit=Credit.at_grant, round_us=10), False),
     ],
 )
 def test_world_is_instant_where_work_done_is_time_worked(lease: Lease, instant: bool) -> None:

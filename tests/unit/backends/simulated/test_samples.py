@@ -2,147 +2,93 @@
 
 from math import log
 from statistics import fmean, stdev
-from typing import Any
 
 import pytest
 
 from shunter.backends.simulated import Samples, SimulatedBackend
-from shunter.core import AttemptExited, Continue, Stop
 from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
-from shunter.events import GpuType, ProfileSampled
-from tests.factories import configuration, job_id, node_name, packed, trace_job
-from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend
+from shunter.events import GpuType, ProfileSampled, Sharing
+from tests.factories import configuration, node_name, trace_job
+from tests.unit.backends.simulated.driving import Case, Hand, cases, launch
 
-J0 = job_id(0)
 S = 1_000_000
 V100 = GpuType("v100")
-EVERY_TEN = Samples(every_us=10 * S)
+NODES = {node_name(0): configuration(4)}
+LIGHT, HEAVY = JobKind("light", 1), JobKind("heavy", 1)
+TABLE = ThroughputTable(
+    {V100: {LIGHT: 4.0, HEAVY: 2.0}},
+    {V100: {(LIGHT, HEAVY): (1.0, 1.0), (HEAVY, LIGHT): (1.0, 1.0)}},
+    V100,
+)
+RATES = SpeedModel(NODES, throughput=TABLE)
+FIFTY = "j0: 1 GPU for 100, total_steps=50; 0: launch j0"
+EACH_TEN = f"samples every_us=10; {FIFTY}"
 
 
-def hand(samples: Samples = EVERY_TEN, **options: Any) -> Hand:
-    """Return a world with a job of 50 steps that lasts 100 seconds."""
-    job = trace_job(0, lasts=100 * S, total_steps=50)
-    world = Hand(SimulatedBackend([job], samples=samples, **options))
-    world.until(0)
-    return world
+def tells(*at_us: int, attempt: str = "", worked: int = 0, step_us: float = 2.0) -> str:
+    """Return the samples of a job with steps of a length, that has worked so much less."""
+    each = f"with {step_us / S:g} s a step{attempt}"
+    return "; ".join(f"{at}: j0 tells step {int((at - worked) / step_us)} {each}" for at in at_us)
 
 
-def sampled(world: Hand, until_us: int) -> list[ProfileSampled]:
-    return [one for one in world.until(until_us) if isinstance(one, ProfileSampled)]
+ROWS = [
+    *cases(f"""
+steps and their time are measured until the end
+    {EACH_TEN}
+    => {tells(*range(10, 100, 10))}; 100: j0 ends
+nothing is measured unless asked
+    {FIFTY}
+    => 100: j0 ends
+nothing of jobs without steps
+    samples every_us=10; j0: 1 GPU for 100; 0: launch j0
+    => 100: j0 ends
+an attempt is measured from its own start, goes on counting, and ends when it would
+    {EACH_TEN}; 34: suspend j0; 40: resume j0
+    => {tells(10, 20, 30)}; {tells(50, 60, 70, 80, 90, 100, attempt=" #2", worked=6)};
+       106: j0 ends #2
+one that is stopped is measured again once it goes on
+    {EACH_TEN}; 12: stop j0; 45: continue j0; until 70
+    => {tells(10)}; 12: j0 stops; 45: j0 goes on; {tells(55, 65, worked=33)}
+one that stands for a moment is not measured twice as often
+    {EACH_TEN}; 12: stop j0; 13: continue j0; until 50
+    => {tells(10)}; 12: j0 stops; 13: j0 goes on; {tells(23, 33, 43, worked=1)}
+"""),
+    *(
+        Case(
+            f"measured time follows the speed {speed:g}",
+            f"{EACH_TEN}; until 20",
+            f"0: j0 starts at {speed:g}; {tells(10, 20, step_us=2 / speed)}",
+            SpeedModel(NODES, {V100: speed}),
+        )
+        for speed in (0.5, 4.0)
+    ),
+    *cases(
+        f"""
+measured time is that of the table
+    samples every_us=10s; j0: 1 GPU for 100s, total_steps=400, model=light; 0: launch j0;
+    until {10 * S}
+    => 0: j0 starts; {10 * S}: j0 tells step 40 with 0.25 s a step
+""",
+        RATES,
+    ),
+    *cases(
+        f"""
+a job without steps is measured by the table, and beside another one
+    samples every_us=10s; j0: 1 GPU for 100s, model=light; j1: 1 GPU for 100s, model=heavy;
+    j2: 1 GPU for 100s, model=strange; 0: launch j0, launch j2 on n0[1]; {5 * S}: launch j1;
+    until {15 * S}
+    => 0: j0 starts, j2 starts; {5 * S}: j0 goes at 0.25, j1 starts at 0.5;
+       {10 * S}: j0 tells 1 s a step; {15 * S}: j1 tells 1 s a step
+""",
+        RATES,
+        Sharing.packed,
+    ),
+]
 
 
-def test_steps_and_their_time_are_measured_until_the_end() -> None:
-    world = hand()
-    world.orders(launch())
-    seen = world.goes_on()
-    assert seen[:-1] == [ProfileSampled(at * S, J0, 1, at // 2, 2.0) for at in range(10, 100, 10)]
-    assert isinstance(seen[-1], AttemptExited)
-    assert seen[-1].at_us == 100 * S
-
-
-def test_nothing_is_measured_unless_asked_or_of_jobs_without_steps() -> None:
-    world = hand(Samples())
-    world.orders(launch())
-    assert sampled(world, 90 * S) == []
-    world = Hand(SimulatedBackend([trace_job(0, lasts=100 * S)], samples=EVERY_TEN))
-    world.until(0)
-    world.orders(launch())
-    assert sampled(world, 90 * S) == []
-
-
-def test_sampling_changes_no_end_in_any_mode() -> None:
-    ends = []
-    for samples in (Samples(), EVERY_TEN):
-        world = hand(samples)
-        world.orders(launch())
-        world.until(33 * S)
-        world.orders(suspend())
-        world.until(40 * S)
-        world.orders(resume())
-        ends.append(world.goes_on()[-1])
-    assert ends[0] == ends[1]
-    assert ends[0].at_us == 107 * S
-
-
-def test_attempt_is_measured_from_its_own_start_and_goes_on_counting() -> None:
-    world = hand()
-    world.orders(launch())
-    world.until(34 * S)
-    world.orders(suspend())
-    world.until(40 * S)
-    world.orders(resume())
-    assert sampled(world, 61 * S) == [
-        ProfileSampled(50 * S, J0, 2, 22, 2.0),
-        ProfileSampled(60 * S, J0, 2, 27, 2.0),
-    ]
-
-
-def test_stopped_attempt_is_measured_again_once_it_goes_on() -> None:
-    world = hand()
-    world.orders(launch())
-    world.until(12 * S)
-    world.orders(Stop(J0, 1))
-    assert sampled(world, 45 * S) == []
-    world.orders(Continue(J0, 1))
-    assert [(one.at_us, one.step) for one in sampled(world, 70 * S)] == [
-        (55 * S, 11),  # 12 + 10 seconds of work
-        (65 * S, 16),
-    ]
-
-
-def test_attempt_that_stands_for_a_moment_is_not_measured_twice_as_often() -> None:
-    world = hand()
-    world.orders(launch())
-    world.until(12 * S)
-    world.orders(Stop(J0, 1))
-    world.until(13 * S)
-    world.orders(Continue(J0, 1))
-    assert [one.at_us for one in sampled(world, 50 * S)] == [23 * S, 33 * S, 43 * S]
-
-
-@pytest.mark.parametrize("relative", [0.5, 4.0])
-def test_measured_time_follows_the_speed(relative: float) -> None:
-    nodes = {node_name(0): configuration(4, gpu_type="v100")}
-    world = hand(speeds=SpeedModel(nodes, {V100: relative}))
-    world.orders(launch())
-    (first, *_) = sampled(world, 20 * S)
-    assert first.batch_s == pytest.approx(2.0 / relative)
-    assert first.step == int(5 * relative)
-
-
-def test_measured_time_is_that_of_the_table() -> None:
-    table = ThroughputTable({V100: {JobKind("m", 1): 4.0}}, {}, V100)
-    nodes = {node_name(0): configuration(4, gpu_type="v100")}
-    job = trace_job(0, lasts=100 * S, total_steps=400, model="m")
-    backend = SimulatedBackend([job], samples=EVERY_TEN, speeds=SpeedModel(nodes, throughput=table))
-    world = Hand(backend)
-    world.until(0)
-    world.orders(launch())
-    assert sampled(world, 10 * S) == [ProfileSampled(10 * S, J0, 1, 40, 0.25)]
-
-
-def test_job_without_steps_is_measured_by_the_table_beside_others_too() -> None:
-    light, heavy = JobKind("light", 1), JobKind("heavy", 1)
-    table = ThroughputTable(
-        {V100: {light: 4.0, heavy: 2.0}},
-        {V100: {(light, heavy): (1.0, 1.0), (heavy, light): (1.0, 1.0)}},
-        V100,
-    )
-    nodes = {node_name(0): configuration(4, gpu_type="v100")}
-    jobs = [
-        trace_job(number, lasts=100 * S, model=model)
-        for number, model in enumerate(("light", "heavy", "strange"))
-    ]
-    backend = SimulatedBackend(jobs, samples=EVERY_TEN, speeds=SpeedModel(nodes, throughput=table))
-    world = Hand(backend)
-    world.until(0)
-    world.orders(launch(0, packed(n0=1)), launch(2, packed(n0=2)))
-    world.until(5 * S)
-    world.orders(launch(1, packed(n0=1)))
-    assert sampled(world, 15 * S) == [
-        ProfileSampled(10 * S, J0, 1, None, 1.0),  # 0.25 seconds alone
-        ProfileSampled(15 * S, job_id(1), 1, None, 1.0),
-    ]
+@pytest.mark.parametrize("case", ROWS, ids=str)
+def test_jobs_tell_what_the_row_says(case: Case) -> None:
+    assert case.seen() == case.sees
 
 
 def test_noise_is_as_large_as_asked_and_hangs_on_seed_job_and_instant_alone() -> None:
@@ -153,7 +99,8 @@ def test_noise_is_as_large_as_asked_and_hangs_on_seed_job_and_instant_alone() ->
         world = Hand(SimulatedBackend([job], samples=noisy))
         world.until(0)
         world.orders(launch())
-        found.append([one.batch_s for one in sampled(world, 20_000 * S) if one.batch_s])
+        seen = [one for one in world.until(20_000 * S) if isinstance(one, ProfileSampled)]
+        found.append([one.batch_s for one in seen if one.batch_s])
     assert found[0] == found[1] != found[2]
     errors = [log(batch_s / 2.0) for batch_s in found[0]]
     assert len(errors) == 1999

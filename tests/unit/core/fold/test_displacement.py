@@ -8,51 +8,29 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.core import (
-    AttemptExited,
-    Effect,
-    FoldResult,
-    JobPhase,
-    Launch,
-    Scheduler,
-    State,
-    SubmitJob,
-    SuspendAttempt,
-    SuspendJob,
-)
+from shunter.core import FoldResult, JobPhase, State
 from shunter.core.fold import apply, replay
 from shunter.errors import IllegalEventError
 from shunter.events import (
     NOTHING,
     Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
-    AttemptStarted,
     Because,
     Event,
-    GpuQuarantined,
-    GpusReleased,
-    GpusTaken,
-    JobFinished,
-    JobHeld,
-    LaunchFailed,
     Share,
     decode_record,
     encode_record,
+    facts,
 )
+from tests.behaviour.waits_scenes import Row, check, played, row, rows
 from tests.factories import (
-    World,
     allocation,
     attempt_started,
     granted,
     job_id,
-    job_spec,
     job_submitted,
     node_added,
     node_name,
     packed,
-    policy,
     revoked,
     servers,
 )
@@ -66,8 +44,8 @@ APART: list[Event] = [*QUEUED, granted(0, n1=0b0011), granted(1, n0=0b1100)]
 FULL: list[Event] = [*APART, job_submitted(2, 2), granted(2, n0=0b0011)]
 
 
-def learned(job: int = 0, at: int = 0, **masks: int) -> AllocationLearned:
-    return AllocationLearned(at, job_id(job), 1, allocation(**masks))
+def learned(job: int = 0, at: int = 0, **masks: int) -> facts.AllocationLearned:
+    return facts.AllocationLearned(at, job_id(job), 1, allocation(**masks))
 
 
 def told(history: Sequence[Event], event: Event) -> tuple[State, FoldResult]:
@@ -119,7 +97,7 @@ def test_who_has_not_started_and_finds_none_is_displaced() -> None:
 
 
 def test_quarantined_and_taken_gpus_are_given_to_nobody_instead() -> None:
-    history: list[Event] = [*APART, GpuQuarantined(0, N0, 0), GpusTaken(0, N0, 0b0010)]
+    history: list[Event] = [*APART, facts.GpuQuarantined(0, N0, 0), facts.GpusTaken(0, N0, 0b0010)]
     _, result = told(history, learned(n0=0b1000))
 
     assert [job.job_id for job in result.displaced] == [J1]
@@ -128,7 +106,7 @@ def test_quarantined_and_taken_gpus_are_given_to_nobody_instead() -> None:
 def test_a_gang_is_exchanged_whole_or_not_at_all() -> None:
     history: list[Event] = [*servers(4, 2), job_submitted(0, 2), job_submitted(1, 4)]
     history += [granted(0, n0=0b1100), granted(1, n0=0b0011, n1=0b11)]
-    state, result = told(history, AllocationLearned(0, J0, 1, allocation(n0=0b0001, n1=0b01)))
+    state, result = told(history, facts.AllocationLearned(0, J0, 1, allocation(n0=0b0001, n1=0b01)))
 
     assert [job.job_id for job in result.displaced] == [J1]
     assert state.cluster.servers[N0].decided == 0b0001
@@ -181,26 +159,26 @@ def test_a_job_is_booked_no_more_cpus_than_are_left() -> None:
     history += [job_submitted(0, 1), job_submitted(1, 1)]
     for name, node in ((J0, 0), (J1, 1)):
         what = Allocation((Share(node_name(node), 1, 3000),))
-        history.append(AllocationChanged(0, name, what, Because("test")))
+        history.append(facts.AllocationChanged(0, name, what, Because("test")))
     found = Allocation((Share(node_name(1), 0b10, 3000),))
 
-    state, _ = told(history, AllocationLearned(0, J0, 1, found))
+    state, _ = told(history, facts.AllocationLearned(0, J0, 1, found))
 
     assert state.jobs[J0].allocation.shares[0].cpus_milli == 1000
     assert state.cluster.servers[node_name(1)].beside_free.cpus_milli == 0
 
 
 def test_what_strangers_hold_is_free_for_nobody_and_no_capacity() -> None:
-    state, _ = told([*servers(4)], GpusTaken(0, N0, 0b0011))
+    state, _ = told([*servers(4)], facts.GpusTaken(0, N0, 0b0011))
     pool = state.cluster.pools["v100"]
     assert (pool.gpus_free, pool.gpus_up) == (2, 2)
 
-    apply(state, GpusTaken(0, N0, 0b1000))
+    apply(state, facts.GpusTaken(0, N0, 0b1000))
     assert (pool.gpus_free, pool.gpus_up) == (3, 3)
 
 
 def test_who_runs_keeps_what_strangers_take() -> None:
-    state, result = told([*SIDE_BY_SIDE, attempt_started(0)], GpusTaken(0, N0, 0b0011))
+    state, result = told([*SIDE_BY_SIDE, attempt_started(0)], facts.GpusTaken(0, N0, 0b0011))
 
     assert not result.displaced
     assert state.jobs[J0].held == allocation(n0=0b0011)
@@ -209,7 +187,7 @@ def test_who_runs_keeps_what_strangers_take() -> None:
 @pytest.mark.parametrize(("mask", "has"), [(0b0101, 0b1010), (0b0111, 0)])
 def test_who_has_not_started_gives_way_to_strangers(mask: int, has: int) -> None:
     history: list[Event] = [*QUEUED, granted(0, n0=0b0011)]
-    state, result = told(history, GpusTaken(0, N0, mask))
+    state, result = told(history, facts.GpusTaken(0, N0, mask))
 
     assert state.jobs[J0].allocation == (allocation(n0=has) if has else NOTHING)
     assert len(result.displaced) == (not has)
@@ -219,11 +197,11 @@ ILLEGAL: dict[str, tuple[Sequence[Event], Event]] = {
     "a job that waits": (QUEUED, learned(n0=1)),
     "another attempt": (SIDE_BY_SIDE, replace(learned(n0=1), attempt=2)),
     "nothing": (SIDE_BY_SIDE, learned()),
-    "GPUs that are shared": (SIDE_BY_SIDE, AllocationLearned(0, J0, 1, packed(n0=1))),
+    "GPUs that are shared": (SIDE_BY_SIDE, facts.AllocationLearned(0, J0, 1, packed(n0=1))),
     "GPUs that there are not": (SIDE_BY_SIDE, learned(n0=0b10000)),
     "no server": (SIDE_BY_SIDE, learned(n7=1)),
-    "more taken than there are": (QUEUED, GpusTaken(0, N0, 0b10000)),
-    "taken of no server": (QUEUED, GpusTaken(0, node_name(7), 1)),
+    "more taken than there are": (QUEUED, facts.GpusTaken(0, N0, 0b10000)),
+    "taken of no server": (QUEUED, facts.GpusTaken(0, node_name(7), 1)),
 }
 
 
@@ -236,98 +214,73 @@ def test_what_cannot_be_found_is_illegal(name: str) -> None:
 
 def test_a_snapshot_keeps_what_is_taken_and_one_without_it_is_as_before() -> None:
     before = replay(QUEUED)
-    state, _ = told(QUEUED, GpusTaken(0, N0, 0b0011))
+    state, _ = told(QUEUED, facts.GpusTaken(0, N0, 0b0011))
 
     again = decode_record(State, encode_record(state))
     assert encode_record(again) == encode_record(state)
     assert again.cluster.pools["v100"].gpus_free == 6
-    apply(state, GpusTaken(0, N0, 0))
+    apply(state, facts.GpusTaken(0, N0, 0))
     before.seq = state.seq
     assert encode_record(state) == encode_record(before), "no field is written for nobody"
 
 
-def live(*gpus: int) -> Scheduler:
-    """Return a live core with a server of four GPUs and some jobs on it, being launched."""
-    core, _ = World(servers=servers(4, 4), is_live=True).scheduler(policy(), instant=False)
-    core.step(
-        0, [SubmitJob(0, job_id(number), job_spec(count)) for number, count in enumerate(gpus)]
-    )
-    return core
+BOTH = "live; servers 4 4; j0: 4 GPUs; j1: 4 GPUs"
+TAKES = "j0 is found on n1[0-3] at 5; until 5"
+TABLE = [
+    row(
+        "an attempt that is displaced is withdrawn, and its job starts when it is over",
+        f"{BOTH}; launches take 9; leaving takes 1; j0 is found on n1[0-3] at 5; until 20",
+        "j1",
+        log=(
+            "0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: leaves, gets n0[0,1,2,3]; "
+            "15: attempt 2 starts"
+        ),
+        preemptions=0,
+    ),
+    *rows(f"""
+however its withdrawal is told, that is no failure
+    {BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5;
+    j1 is not launched at 6; until 20
+    => j1, log: 0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: launch 1 fails, gets n0[0,1,2,3];
+       15: attempt 2 starts
+also as a loss
+    {BOTH}; launches take 9; leaving takes 9; j0 is found on n1[0-3] at 5; j1 is lost at 6;
+    until 20
+    => j1, log: 0: submitted, gets n1[0,1,2,3]; 5: displaced; 6: lost, gets n0[0,1,2,3];
+       15: attempt 2 starts
+news of the end may come after that of who has the GPUs now
+    {BOTH}; leaving takes 9; j0 is found on n1[0-3] at 5; j1 exits with 0 at 6
+    => j1, then: 5: displaced; 6: exits with 0, finished
+a job promised GPUs that strangers have waits again
+    {BOTH}; j2: 4 GPUs at 1; leaving takes 9; ana suspends j0 at 2; strangers take n0[0-3] at 3;
+    until 3
+    => j2, log: 1: submitted; 2: gets n0[0,1,2,3]; 3: displaced
+    => j2, phase: waiting
+news of one that has ended becomes no fact
+    {BOTH}; j1 exits with 0 at 2; j1 is found on n0[0-3] at 3
+    => j1, log: 0: submitted, attempt 1 starts on n1[0,1,2,3]; 2: exits with 0, finished
+others hold CPUs and GPUs: an attempt is withdrawn, and starts where there is room
+    live; servers 4 4, cpus_milli=16000, memory_mb=64; launches take 9;
+    j0: 1 GPU, cpus_milli=4000; strangers take n0[1-2] and 13 CPUs and 40 MB at 5; until 20
+    => j0, log: 0: submitted, gets n0[0]; 5: displaced, leaves, gets n1[0]; 14: attempt 2 starts
+a job is not planned on CPUs that others hold
+    live; servers 4 4, cpus_milli=16000; strangers take n0 and 13 CPUs at 0;
+    j0: 1 GPU at 1, cpus_milli=4000
+    => j0, log: 1: submitted, attempt 1 starts on n1[0]
+"""),
+]
 
 
-def displaced(core: Scheduler, at_us: int = 5) -> tuple[list[Event], list[Effect]]:
-    """Find the first job where the second one was to start."""
-    found = core.state.jobs[J1].allocation
-    return core.step(at_us, [AllocationLearned(at_us, J0, 1, found)])
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_jobs_make_way_as_the_row_says(case: Row) -> None:
+    check(case)
 
 
-def test_the_attempt_of_who_is_displaced_is_withdrawn_and_the_job_waits() -> None:
-    core = live(4, 4)
-    events, effects = displaced(core)
-
-    because = Because("displaced", (), (J0,))
-    assert events[:2] == [
-        AllocationLearned(5, J0, 1, core.state.jobs[J0].held),
-        AllocationChanged(5, J1, NOTHING, because),
-    ]
-    assert effects == [SuspendAttempt(J1, 1)]
-    assert core.state.jobs[J1].phase is JobPhase.suspending
-    assert core.state.jobs[J1].preemptions == 0
-
-    _, effects = core.step(6, [GpusReleased(6, J1, 1)])
-    assert [type(effect).__name__ for effect in effects] == ["Resume"], "not before it is over"
-    assert core.state.jobs[J1].attempt == 2
-
-
-@pytest.mark.parametrize(
-    "over", [LaunchFailed(6, J1, 1, "withdrawn"), AttemptLost(6, J1, 1, "withdrawn")]
-)
-def test_however_the_withdrawal_is_told_it_is_no_failure(over: LaunchFailed | AttemptLost) -> None:
-    core = live(4, 4)
-    displaced(core)
-    events, _ = core.step(6, [over])
-
-    assert not any(isinstance(event, JobHeld) for event in events)
-    assert core.state.jobs[J1].launches_failed == 0
-    assert core.state.jobs[J1].attempt == 2, "it is started again at once"
-
-
-def test_news_of_the_end_may_come_after_that_of_who_has_the_gpus_now() -> None:
-    core = live(4, 4)
-    core.step(1, [AttemptStarted(1, J1, 1)])
-    displaced(core)
-    events, _ = core.step(6, [AttemptExited(6, J1, 1, 0, released=True)])
-
-    assert any(isinstance(event, JobFinished) for event in events)
-
-
-def test_a_job_promised_gpus_that_strangers_have_waits_again() -> None:
-    """j1 was granted what j0 leaves."""
-    core = live(4, 4, 4)
-    core.step(1, [AttemptStarted(1, J0, 1), AttemptStarted(1, J1, 1)])
-    core.step(2, [SuspendJob(2, J0)])
-    assert core.state.jobs[J2].phase is JobPhase.granted
-
-    node = core.state.jobs[J2].allocation.shares[0].node
-    events, effects = core.step(3, [GpusTaken(3, node, 0b1111)])
-
-    assert AllocationChanged(3, J2, NOTHING, Because("displaced", (), (), node)) in events
-    assert core.state.jobs[J2].phase is JobPhase.waiting
-    assert not any(isinstance(effect, Launch) for effect in effects)
-
-
-def test_news_that_comes_late_or_is_none_becomes_no_fact() -> None:
-    core = live(4, 4)
-    core.step(1, [GpusTaken(1, N0, 0)])
-    core.step(2, [AttemptExited(2, J1, 1, 0, released=True)])
-    found = allocation(n0=0b1111)
-    events, _ = core.step(
-        3,
-        [
-            AllocationLearned(3, J1, 1, found),
-            AllocationLearned(3, J0, 7, found),
-            GpusTaken(3, N0, 0),
-            GpusTaken(3, node_name(9), 1),
-        ],
-    )
-    assert not any(isinstance(event, AllocationLearned | GpusTaken) for event in events)
+def test_news_that_is_none_becomes_no_fact() -> None:
+    scene = "live; servers 4; strangers take n0 at 1; strangers take n9[0] at 2; j0: 1 GPU at 9"
+    amounts = "strangers take n0 and 3 CPUs and 2 MB at {}"
+    beside = f"live; servers 4, cpus_milli=16000, memory_mb=64; {amounts.format(0)}; "
+    beside += f"{amounts.format(1)}; strangers take n0 and 3 CPUs and 3 MB at 2"
+    for text, told_at in ((scene, []), (beside, [0, 2])):
+        taken = [one for one in played(text).events if isinstance(one, facts.GpusTaken)]
+        assert [one.at_us for one in taken] == told_at

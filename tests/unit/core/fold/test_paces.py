@@ -5,22 +5,7 @@ import pytest
 from shunter.core import State
 from shunter.core.fold import apply
 from shunter.core.speeds import SAMPLES_BEFORE, SAMPLES_LEAST
-from shunter.events import (
-    Allocation,
-    AllocationChanged,
-    AttemptEnded,
-    Because,
-    Event,
-    GpusReleased,
-    JobContinued,
-    JobStopped,
-    ProfileSampled,
-    Share,
-    Sharing,
-    SpeedChanged,
-    TurnEnded,
-    TurnStarted,
-)
+from shunter.events import Allocation, Because, Event, Share, Sharing, facts
 from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 COUNTED = SAMPLES_BEFORE + SAMPLES_LEAST
@@ -28,20 +13,20 @@ COUNTED = SAMPLES_BEFORE + SAMPLES_LEAST
 
 def given(
     job: int, node: int, mask: int, sharing: Sharing = Sharing.sliced, at: int = 0
-) -> AllocationChanged:
+) -> facts.AllocationChanged:
     where = Allocation((Share(node_name(node), mask),), sharing)
-    return AllocationChanged(at, job_id(job), where, Because("test"))
+    return facts.AllocationChanged(at, job_id(job), where, Because("test"))
 
 
 def turn(
     job: int, mask: int, *, speed: float = 1.0, live: bool = False, at: int = 20
-) -> TurnStarted:
+) -> facts.TurnStarted:
     began_us = 20 if live else None
-    return TurnStarted(at, job_id(job), 1, (Share(node_name(0), mask),), speed, began_us)
+    return facts.TurnStarted(at, job_id(job), 1, (Share(node_name(0), mask),), speed, began_us)
 
 
 def samples(batch_us: int, count: int = COUNTED, at: int = 30) -> list[Event]:
-    return [ProfileSampled(at, job_id(0), 1, batch_s=batch_us / 1e6) for _ in range(count)]
+    return [facts.ProfileSampled(at, job_id(0), 1, batch_s=batch_us / 1e6) for _ in range(count)]
 
 
 def folded(*events: Event, live: bool = False) -> State:
@@ -66,7 +51,7 @@ def measured(state: State) -> int | None:
 
 def test_samples_at_another_speed_are_counted_apart() -> None:
     beside = samples(200)
-    alone = SpeedChanged(40, job_id(0), 1, 1.0)
+    alone = facts.SpeedChanged(40, job_id(0), 1, 1.0)
     assert measured(folded(*beside)) == 200
     assert measured(folded(*beside, alone)) is None, "it is not so fast any more"
     assert measured(folded(*beside, alone, *samples(100, COUNTED - 1, at=40))) is None
@@ -75,12 +60,12 @@ def test_samples_at_another_speed_are_counted_apart() -> None:
 
 def test_a_moment_at_another_speed_without_a_sample_changes_nothing() -> None:
     """Neighbours that change hands leave a server to others for the time of that."""
-    back = [SpeedChanged(40, job_id(0), 1, speed) for speed in (1.0, 0.5)]
+    back = [facts.SpeedChanged(40, job_id(0), 1, speed) for speed in (1.0, 0.5)]
     assert measured(folded(*samples(200), *back)) == 200
 
 
 def test_what_was_measured_holds_between_turns() -> None:
-    off = TurnEnded(50, job_id(0), 1)
+    off = facts.TurnEnded(50, job_id(0), 1)
     assert measured(folded(*samples(200), off)) == 200
     assert measured(folded(*samples(200), off, turn(0, 1, speed=0.5, at=50))) == 200
     assert measured(folded(*samples(200), off, turn(0, 1, speed=1.0, at=50))) is None
@@ -88,9 +73,9 @@ def test_what_was_measured_holds_between_turns() -> None:
 
 COMES = [given(3, 0, 4, at=60), attempt_started(3, at=60)]
 COMES_ALONE = [given(3, 0, 8, Sharing.exclusive, at=60), attempt_started(3, at=60)]
-GOES = [AttemptEnded(60, job_id(1), 1, 0), GpusReleased(60, job_id(1), 1)]
-ELSEWHERE = [AttemptEnded(60, job_id(2), 1, 0), GpusReleased(60, job_id(2), 1)]
-STOPS = [JobStopped(60, job_id(1), 1)]
+GOES = [facts.AttemptEnded(60, job_id(1), 1, 0), facts.GpusReleased(60, job_id(1), 1)]
+ELSEWHERE = [facts.AttemptEnded(60, job_id(2), 1, 0), facts.GpusReleased(60, job_id(2), 1)]
+STOPS = [facts.JobStopped(60, job_id(1), 1)]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +99,6 @@ def test_live_jobs_are_measured_anew_when_somebody_comes_or_goes_on_their_server
 
 
 def test_live_jobs_are_measured_anew_when_a_neighbour_goes_on() -> None:
-    events = [*STOPS, *samples(200, at=60), JobContinued(60, job_id(1), 1)]
+    events = [*STOPS, *samples(200, at=60), facts.JobContinued(60, job_id(1), 1)]
     assert measured(folded(*events[:-1], live=True)) == 200
     assert measured(folded(*events, live=True)) is None

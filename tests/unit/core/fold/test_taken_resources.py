@@ -8,16 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from shunter.core import (
-    FoldResult,
-    Input,
-    JobPhase,
-    Launch,
-    Scheduler,
-    State,
-    SubmitJob,
-    SuspendAttempt,
-)
+from shunter.core import FoldResult, JobPhase, State
 from shunter.core.fold import apply, replay
 from shunter.errors import IllegalEventError
 from shunter.events import (
@@ -26,22 +17,12 @@ from shunter.events import (
     AllocationChanged,
     Because,
     Event,
-    GpusReleased,
     GpusTaken,
     Share,
     decode_record,
     encode_record,
 )
-from tests.factories import (
-    World,
-    attempt_started,
-    job_id,
-    job_spec,
-    job_submitted,
-    node_added,
-    node_name,
-    policy,
-)
+from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 from tests.property.invariants import check_state
 
 J0, J1 = job_id(0), job_id(1)
@@ -123,41 +104,3 @@ def test_a_snapshot_keeps_what_is_taken_and_is_as_before_without_it() -> None:
     apply(state, taken(0))
     before.seq = state.seq
     assert encode_record(state) == encode_record(before), "no field is written for nobody"
-
-
-def live(*inputs: Input) -> Scheduler:
-    core, _ = World(servers=SERVERS, is_live=True).scheduler(policy(), instant=False)
-    core.step(0, inputs)
-    return core
-
-
-def test_the_attempt_is_withdrawn_and_its_job_starts_where_there_is_room() -> None:
-    core = live(SubmitJob(0, J0, job_spec(1, cpus_milli=4000)))
-    assert core.state.jobs[J0].allocation.shares[0].node == N0
-
-    events, effects = core.step(5, [taken(13, 40, 5, gpus=0b0110)])
-    because = Because("displaced", (2, 13.0, 40), (), N0)
-    assert AllocationChanged(5, J0, NOTHING, because) in events
-    assert effects == [SuspendAttempt(J0, 1)]
-
-    _, effects = core.step(6, [GpusReleased(6, J0, 1)])
-    (resumed,) = effects
-    assert core.state.jobs[J0].allocation.shares[0].node == N1
-    assert type(resumed).__name__ == "Resume"
-
-
-def test_a_job_is_not_planned_on_cpus_that_others_hold() -> None:
-    core = live(taken(13))
-    _, effects = core.step(1, [SubmitJob(1, J0, job_spec(1, cpus_milli=4000))])
-
-    (launch,) = effects
-    assert isinstance(launch, Launch)
-    assert launch.allocation.shares[0].node == N1
-
-
-def test_amounts_that_are_told_again_are_no_news() -> None:
-    core = live(taken(13, 2))
-    events, _ = core.step(1, [taken(13, 2, 1)])
-    assert not any(isinstance(event, GpusTaken) for event in events)
-    events, _ = core.step(2, [taken(13, 3, 2)])
-    assert taken(13, 3, 2) in events

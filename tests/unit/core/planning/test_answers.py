@@ -15,15 +15,10 @@ from shunter.events import (
     Because,
     ClassWait,
     Demand,
-    JobFinished,
     JobId,
-    PlanRejected,
     Reason,
-    RoundPlanned,
-    SizesSet,
-    Target,
-    TargetsSet,
     Wait,
+    facts,
 )
 from tests.factories import World, allocation, las_policy, policy, run, servers, trace_job
 
@@ -121,19 +116,22 @@ ODD: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "targets of text": ("target", lambda _: "all", "expected a tuple of Target"),
     "a target that is text": ("target", lambda _: ("all",), "targets[0]: expected Target"),
     "targets of another time": (
-        "target", lambda now: TargetsSet(now + 1, ()), "expected targets of"),
+        "target", lambda now: facts.TargetsSet(now + 1, ()), "expected targets of"),
     "sizes of another time": (
-        "target", lambda now: SizesSet(now + 1, (), 1.0, 1.0), "expected sizes of"),
+        "target", lambda now: facts.SizesSet(now + 1, (), 1.0, 1.0), "expected sizes of"),
     "sizes without a bound": (
-        "target", lambda now: SizesSet(now, (), 1.0, float("inf")), "is not finite"),
+        "target", lambda now: facts.SizesSet(now, (), 1.0, float("inf")), "is not finite"),
     "sizes that are text": (
-        "target", lambda now: SizesSet(now, (TEXT,), 1.0, 1.0), "expected Size"),
+        "target", lambda now: facts.SizesSet(now, (TEXT,), 1.0, 1.0), "expected Size"),
     "a share that is not finite": (
-        "target", lambda _: (Target((J0,), TEXT, float("inf")),), "is not finite"),
+        "target", lambda _: (facts.Target((J0,), TEXT, float("inf")),), "is not finite"),
     "observers that are none": ("observers", lambda _: None, "expected a mapping"),
     "observers of text": ("observers", lambda _: {"x": print}, "expected a kind of event"),
     "an observer that is none": (
-        "observers", lambda _: {JobFinished: 5}, "expected a function that observes JobFinished"),
+        "observers",
+        lambda _: {facts.JobFinished: 5},
+        "expected a function that observes JobFinished",
+    ),
 }  # fmt: skip
 each = pytest.mark.parametrize(("hook", "answer", "words"), ODD.values(), ids=ODD)
 
@@ -155,8 +153,8 @@ def test_cluster_outlives_an_odd_answer(
     hook: str, answer: Callable[[Any], Any], words: str
 ) -> None:
     outcome = run(replace(WORLD, on_fault=OnFault.isolate), Odd(hook, answer, upto=3))
-    assert len(outcome.of(JobFinished)) == len(JOBS)
-    told = [one.fault for one in outcome.of(RoundPlanned) if one.fault]
+    assert len(outcome.of(facts.JobFinished)) == len(JOBS)
+    told = [one.fault for one in outcome.of(facts.RoundPlanned) if one.fault]
     assert told
     assert all(fault.startswith(hook) and words in fault for fault in told)
 
@@ -180,10 +178,10 @@ def test_plan_for_jobs_that_do_not_exist_is_refused_and_recorded(is_drafted: boo
         is_drafted=is_drafted,
     )
     outcome = run(WORLD, Odd("plan", lambda _: ghosts, upto=2))
-    refused = outcome.of(PlanRejected)
+    refused = outcome.of(facts.PlanRejected)
     assert len(refused) == 8
     assert {(one.job_id, one.detail) for one in refused} == {(GHOST, NO_SUCH_JOB)}
-    assert len(outcome.of(JobFinished)) == len(JOBS)
+    assert len(outcome.of(facts.JobFinished)) == len(JOBS)
 
 
 @pytest.mark.parametrize("round_us", [0, 10])
@@ -215,7 +213,7 @@ def test_policy_that_never_starts_a_job_ends_with_an_error(
 def test_rounds_while_a_job_runs_or_is_to_come_are_no_error() -> None:
     jobs = (trace_job(0, 2, lasts=30_000), trace_job(1, 2, at=60_000))
     outcome = run(replace(WORLD, jobs=jobs, until_us=60_500), Odd("wake_at", lambda now: now + 7))
-    assert len(outcome.of(JobFinished)) == 2
+    assert len(outcome.of(facts.JobFinished)) == 2
 
 
 def test_policies_of_ours_are_known_as_such_and_others_are_not() -> None:

@@ -6,20 +6,7 @@ from shunter.core import NO_GUARDS, JobPhase, Plan, Reshape, State
 from shunter.core.fold import apply, replay
 from shunter.core.planning import Approval, approve
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    NOTHING,
-    Allocation,
-    AllocationChanged,
-    Because,
-    Event,
-    GpusReleased,
-    JobReshaped,
-    JobSuspended,
-    NodeDrained,
-    Reason,
-    Share,
-    Sharing,
-)
+from shunter.events import NOTHING, Allocation, Because, Event, Reason, Share, Sharing, facts
 from tests.factories import attempt_started, job_id, job_submitted, node_name, revoked, servers
 from tests.property.invariants import check_resources
 
@@ -37,9 +24,9 @@ def cluster(*more: Event) -> State:
         *servers(4, cpus_milli=8000, memory_mb=64),
         job_submitted(0, 2, cpus_milli=1000, memory_mb=8),
         job_submitted(1, 2),
-        AllocationChanged(0, J0, shares(0b0011, 4000, 32), RULE),
+        facts.AllocationChanged(0, J0, shares(0b0011, 4000, 32), RULE),
         attempt_started(0),
-        AllocationChanged(0, J1, shares(0b1100, 4000, 32), RULE),
+        facts.AllocationChanged(0, J1, shares(0b1100, 4000, 32), RULE),
         attempt_started(1),
         job_submitted(2, 2),
         *more,
@@ -102,7 +89,7 @@ def test_job_is_reshaped_once_in_a_plan_and_only_if_there_is_one() -> None:
 
 
 def test_drained_server_shares_out_what_it_has() -> None:
-    state = cluster(NodeDrained(0, node_name(0), "ana"))
+    state = cluster(facts.NodeDrained(0, node_name(0), "ana"))
     less, more = reshape(J0, shares(0b0011, 2000, 32)), reshape(J1, shares(0b1100, 6000, 32))
     assert asked(state, less, more).granted == [less, more]
     assert asked(state, more).granted == []
@@ -111,7 +98,7 @@ def test_drained_server_shares_out_what_it_has() -> None:
 def test_reshaped_job_works_on_with_other_shares() -> None:
     state = cluster()
     target = shares(0b0011, 1000, 8)
-    apply(state, JobReshaped(5, J0, target, RULE))
+    apply(state, facts.JobReshaped(5, J0, target, RULE))
     job = state.jobs[J0]
     assert (job.phase, job.attempt, job.migrations) == (JobPhase.running, 1, 0)
     assert job.allocation == job.held == target
@@ -125,16 +112,16 @@ def test_reshaped_job_works_on_with_other_shares() -> None:
 )
 def test_fact_that_fits_no_job_is_illegal(name: int, what: Allocation) -> None:
     with pytest.raises(IllegalEventError):
-        apply(cluster(), JobReshaped(5, job_id(name), what, RULE))
+        apply(cluster(), facts.JobReshaped(5, job_id(name), what, RULE))
 
 
 def test_job_that_was_granted_gpus_starts_with_its_new_shares() -> None:
     state = cluster(
         revoked(0),
-        AllocationChanged(0, J2, shares(0b0011, 4000, 32), RULE),
-        JobReshaped(0, J2, shares(0b0011, 1000, 8), RULE),
-        JobSuspended(0, J0, 1, None, 0),
-        GpusReleased(0, J0, 1),
+        facts.AllocationChanged(0, J2, shares(0b0011, 4000, 32), RULE),
+        facts.JobReshaped(0, J2, shares(0b0011, 1000, 8), RULE),
+        facts.JobSuspended(0, J0, 1, None, 0),
+        facts.GpusReleased(0, J0, 1),
     )
     job = state.jobs[J2]
     assert (job.phase, job.held) == (JobPhase.launching, shares(0b0011, 1000, 8))

@@ -1,34 +1,13 @@
 """Elastic gangs: which sizes a plan may give them, and what the wish of a person does."""
 
-from dataclasses import replace
-
 import pytest
 
-from shunter.core import (
-    NO_GUARDS,
-    CancelJob,
-    Change,
-    Guards,
-    Input,
-    JobPhase,
-    Plan,
-    Resize,
-    ResizeJob,
-    Resume,
-    Scheduler,
-    Start,
-    State,
-    SubmitJob,
-    SuspendAttempt,
-    View,
-)
+from shunter.core import NO_GUARDS, Change, Guards, JobPhase, Plan, Resize, Start, State, View
 from shunter.core.fold import apply, replay
 from shunter.core.planning import Approval, Planner, approve, unfit_for_sizes
 from shunter.events import (
     BY_POLICY,
-    RESIZED,
     AllocationChanged,
-    AttemptStarted,
     Because,
     Event,
     FactClass,
@@ -43,15 +22,14 @@ from shunter.events import (
     Trigger,
     class_of,
 )
+from tests.behaviour.waits_scenes import Row, check, rows
 from tests.factories import (
     World,
     allocation,
     attempt_started,
     granted,
     job_id,
-    job_spec,
     job_submitted,
-    policy,
     quota,
     servers,
 )
@@ -177,47 +155,27 @@ def test_sizes_are_counted_from_what_was_submitted() -> None:
     assert (job.spec, job.first_spec) == (before, None)
 
 
-class Live:
-    """A live scheduler of `fifo` with one server of four GPUs, stepped by hand."""
-
-    def __init__(self) -> None:
-        world = World(servers=servers(4), is_live=True)
-        self.core: Scheduler = world.scheduler(policy(), instant=False)[0]
-        self.now_us = 0
-        self.orders: list[object] = []
-
-    def step(self, *inputs: Input) -> list[Event]:
-        self.now_us += 10
-        seen = [replace(one, at_us=self.now_us) for one in inputs]
-        events, orders = self.core.step(self.now_us, seen)
-        self.orders = list(orders)
-        return events
-
-
-def test_person_resizes_a_job_that_runs_and_it_goes_on_with_as_many_gpus() -> None:
-    live = Live()
-    live.step(SubmitJob(0, J0, job_spec(1, **ELASTIC)))
-    live.step(AttemptStarted(0, J0, 1))
-    told = live.step(ResizeJob(0, J0, 4, "ana"))
-    assert told[0] == JobResized(30, J0, 4, "ana")
-    assert isinstance(told[1], AllocationChanged)
-    assert (told[1].because, told[1].allocation.shares) == (RESIZED, ())
-    assert live.orders == [SuspendAttempt(J0, 1)]
-    live.step(JobSuspended(0, J0, 1, None, 0), GpusReleased(0, J0, 1))
-    (again,) = live.orders
-    assert isinstance(again, Resume)
-    assert (again.allocation.gpus, again.spec.gpus) == (4, 4)
-    assert live.core.state.jobs[J0].preemptions == 0
+LIVE = "live; servers 4; leaving takes 5"
+TABLE = [
+    *rows(f"""
+a person resizes a job that runs, and it goes on with as many GPUs, and was not preempted
+    {LIVE}; j0: 1 GPU, gpus_min=1, gpus_max=4; ana resizes j0 to 4 at 30; until 40
+    => j0, then: 30: resized to 4, resized; 35: leaves, attempt 2 starts on n0[0,1,2,3]
+    => j0, preemptions: 0
+one that waits is resized, and nothing else happens; a second time neither
+    {LIVE}; j1: 4 GPUs; j0: 2 GPUs, gpus_min=1, gpus_max=4; ana resizes j0 to 3 at 30;
+    ana resizes j0 to 3 at 40
+    => j0, then: 30: resized to 3
+one that is ending is not
+    {LIVE}; ending takes 99; j0: 4 GPUs, gpus_min=1; ana cancels j0 at 20; ana resizes j0 to 3 at 30
+    => j0, then: 20: ana cancels
+""")
+]
 
 
-def test_person_resizes_a_job_that_waits_and_nothing_else_happens() -> None:
-    live = Live()
-    live.step(SubmitJob(0, J1, job_spec(4)), SubmitJob(0, J0, job_spec(2, **ELASTIC)))
-    told = live.step(ResizeJob(0, J0, 3, "ana"))
-    assert [type(fact) for fact in told if not isinstance(fact, RoundPlanned)] == [JobResized]
-    assert not [fact for fact in live.step(ResizeJob(0, J0, 3)) if isinstance(fact, JobResized)]
-    live.step(CancelJob(0, J1))
-    assert not [fact for fact in live.step(ResizeJob(0, J1, 3)) if isinstance(fact, JobResized)]
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_persons_resize_jobs_as_the_row_says(case: Row) -> None:
+    check(case)
 
 
 @pytest.mark.parametrize(

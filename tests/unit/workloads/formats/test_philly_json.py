@@ -29,6 +29,12 @@ def entry(**changes: object) -> dict[str, object]:
     }
 
 
+def ran_until(end: str) -> dict[str, object]:
+    """Return an entry of an attempt that began at ten seconds past midnight, without GPUs."""
+    times = {"start_time": "2017-10-01 00:00:10", "end_time": f"2017-10-01 {end}"}
+    return entry(attempts=[times])
+
+
 def test_sample_has_jobs_in_order_of_submission(samples: Path) -> None:
     trace = load_trace(samples / "philly_job_log.json")
     assert trace.format == "philly-json"
@@ -82,27 +88,9 @@ def test_jobs_without_attempts_or_times_are_dropped_and_reported(samples: Path) 
         (entry(submitted_time="None"), Fault.missing, "submitted_time"),
         (entry(submitted_time="noon"), Fault.unparsable, "submitted_time"),
         (entry(attempts=[{"start_time": None}]), Fault.missing, "start_time"),
-        (
-            entry(
-                attempts=[{"start_time": "2017-10-01 00:00:10", "end_time": "2017-10-01 00:00:09"}]
-            ),
-            Fault.negative,
-            "duration",
-        ),
-        (
-            entry(
-                attempts=[{"start_time": "2017-10-01 00:00:10", "end_time": "2017-10-01 00:00:10"}]
-            ),
-            Fault.impossible,
-            "duration",
-        ),
-        (
-            entry(
-                attempts=[{"start_time": "2017-10-01 00:00:10", "end_time": "2017-10-01 00:00:11"}]
-            ),
-            Fault.impossible,
-            "gpus",
-        ),
+        (ran_until("00:00:09"), Fault.negative, "duration"),
+        (ran_until("00:00:10"), Fault.impossible, "duration"),
+        (ran_until("00:00:11"), Fault.impossible, "gpus"),
         (17, Fault.unparsable, ""),
     ],
 )

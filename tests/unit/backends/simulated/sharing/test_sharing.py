@@ -1,26 +1,14 @@
-"""Jobs that share GPUs on the virtual clock: by hand, to the microsecond."""
+"""Jobs that share GPUs, or are neighbours on a server: by hand, to the microsecond."""
 
 import pytest
 
-from shunter.backends.simulated import Costs, Lease, Progress, RoundEnds, SimulatedBackend
-from shunter.core import Input, SubmitJob
-from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
-from shunter.events import Allocation, AttemptStarted, GpuType, JobSuspended, SpeedChanged
-from tests.factories import configuration, job_id, node_name, packed, trace_job
-from tests.unit.backends.simulated.driving import (
-    Hand,
-    dies,
-    ends,
-    launch,
-    migrate,
-    mishaps,
-    resume,
-    suspend,
-    terminate,
-)
+from shunter.core.speeds import FactorTable, JobKind, ModelFactors, SpeedModel, ThroughputTable
+from shunter.events import GpuType, Level, LevelGroups, Sharing
+from tests.factories import configuration, node_name
+from tests.unit.backends.simulated.driving import Case, cases
 
-J0, J1, J2 = (job_id(number) for number in range(3))
-NODES = {node_name(number): configuration(4) for number in range(2)}
+SWITCHES = (LevelGroups(Level.switch, (0b0011, 0b1100)),)
+NODES = {node_name(number): configuration(4, levels=SWITCHES) for number in range(2)}
 V100 = GpuType("v100")
 SLOW, FAST, BIG = JobKind("slow", 1), JobKind("fast", 1), JobKind("big", 1)
 TABLE = ThroughputTable(
@@ -37,160 +25,146 @@ TABLE = ThroughputTable(
 )
 HALVES = SpeedModel(NODES)
 RATES = SpeedModel(NODES, throughput=TABLE)
-HERE, THERE, BOTH = packed(n0=1), packed(n1=1), packed(n0=0b11)
+FACTORS = FactorTable({"rnn": ModelFactors(beside={Level.switch: 0.5, Level.server: 0.8})})
+BESIDE = SpeedModel(NODES, factors=FACTORS)
+TEN_20 = "j0: 1 GPU for 10; j1: 1 GPU for 20"
+PAIR = f"{TEN_20}; 0: launch j0, launch j1"
+STARTED = "0: j0 starts at 0.5, j1 starts at 0.5"
+ROUNDS = "lease progress=whole_steps, round_ends=last_gang, round_us=10"
+RNNS = "j0: 1 GPU for 20, model=rnn; j1: 1 GPU for 20, model=rnn"
 
 
-def hand(*lasts: int, speeds: SpeedModel = HALVES, **options: object) -> Hand:
-    """Return a world of jobs that last so long alone, all of them there."""
-    jobs = [trace_job(number, lasts=one) for number, one in enumerate(lasts)]
-    backend = SimulatedBackend(jobs, speeds=speeds, **options)  # type: ignore[arg-type]  # by name
-    world = Hand(backend)
-    world.until(0)
-    return world
+def shared(words: str, scene: str, sees: str, speeds: SpeedModel | None = HALVES) -> Case:
+    return Case(words, scene, sees, speeds, Sharing.packed)
 
 
-def speeds(seen: list[Input], job: str = "j0") -> list[tuple[int, float]]:
-    return [
-        (one.at_us, one.speed)
-        for one in seen
-        if isinstance(one, AttemptStarted | SpeedChanged) and one.job_id == job
-    ]
+TABLE_OF_PAIRS = [
+    *cases(
+        f"""
+a pair of which nobody knows more takes turns
+    {PAIR}
+    => {STARTED}; 20: j0 ends, j1 goes at 1; 30: j1 ends
+a job slows down when a partner comes and not before
+    {TEN_20}; 0: launch j0; 4: launch j1
+    => 0: j0 starts; 4: j0 goes at 0.5, j1 starts at 0.5; 16: j0 ends, j1 goes at 1; 30: j1 ends
+each further partner takes its part
+    j0: 1 GPU; j1: 1 GPU; j2: 1 GPU; 0: launch j0, launch j1, launch j2
+    => 0: j0 starts at 0.25, j1 starts at 0.25, j2 starts at 0.25;
+       40: j0 ends, j1 ends, j2 goes at 0.5, j2 ends
+""",
+        make=shared,
+    ),
+    *cases(
+        """
+a pair runs at the rates of the table: the fast one has done 2 of 8 by 10
+    j0: 1 GPU for 8, model=slow; j1: 1 GPU for 8, model=fast; 0: launch j0, launch j1
+    => 0: j0 starts at 0.8, j1 starts at 0.25; 10: j0 ends, j1 goes at 1; 16: j1 ends
+a pair that does not fit gets nothing done until one leaves
+    j0: 1 GPU for 8, model=slow; j1: 1 GPU for 8, model=big; 0: launch j0, launch j1;
+    50: suspend j1
+    => 0: j0 starts at 0, j1 starts at 0; 50: j0 goes at 1, j1 leaves, j1 is gone; 58: j0 ends
+""",
+        RATES,
+        make=shared,
+    ),
+    *cases(
+        f"""
+jobs on other GPUs of the server go on as before
+    j0: 1 GPU; j1: 1 GPU; 0: launch j0, launch j1 on n0[1]
+    => 0: j0 starts, j1 starts; 10: j0 ends, j1 ends
+a gang is slowed by a partner on one of its GPUs
+    {TEN_20}; 0: launch j0 on n0[0-1], launch j1 on n0[1]
+    => {STARTED}; 20: j0 ends, j1 goes at 1; 30: j1 ends
+""",
+        make=shared,
+    ),
+    *(
+        shared(
+            f"a job is as fast as before after {order}: 3 of 10 are done by 6",
+            f"{PAIR}; 6: {order} j1",
+            f"{STARTED}; 6: j0 goes at 1, {seen}; 13: j0 ends",
+        )
+        for order, seen in (
+            ("suspend", "j1 leaves, j1 is gone"),
+            ("migrate", "j1 leaves, j1 is gone"),
+            ("terminate", "j1 exits with 143"),
+        )
+    ),
+    *cases(
+        f"""
+work beside a partner is kept when a job leaves
+    {PAIR}; 6: suspend j0; 10: resume j0 on n1
+    => {STARTED}; 6: j0 leaves, j0 is gone, j1 goes at 1; 10: j0 starts #2; 17: j0 ends #2;
+       23: j1 ends
+a partner counts from its launch though it starts slowly
+    j0: 1 GPU; j1: 1 GPU; costs start_us=4; 0: launch j0; 6: launch j1
+    => 4: j0 starts; 6: j0 goes at 0.5; 10: j1 starts at 0.5; 22: j0 ends, j1 goes at 1;
+       26: j1 ends
+a start is told with the speed of that instant
+    j0: 1 GPU; j1: 1 GPU for 1; costs start_us=4; 0: launch j0, launch j1; 2: terminate j1
+    => 2: j1 exits with 143; 4: j0 starts; 14: j0 ends
+the partner of a job lost with another server speeds up
+    j0: 1 GPU for 20; j1: 1 GPU for 40; n1 dies at 6; 0: launch j0, launch j1 on n0+n1
+    => {STARTED}; 6: n1 dies, j1 is lost with 3, j0 goes at 1; 23: j0 ends
+a pair in rounds of gangs ends with its slower half: one step until 4, two until 8
+    j0: 1 GPU for 2, total_steps=1; j1: 1 GPU for 4, total_steps=2; {ROUNDS}; until 8;
+    0: launch j0, launch j1
+    => {STARTED}; 8: j0 ends, j1 ends, the round is over
+the half left alone is faster from the next round on: three steps of five, at 2 each
+    j0: 1 GPU for 2, total_steps=1; j1: 1 GPU for 10, total_steps=5; {ROUNDS};
+    0: launch j0, launch j1
+    => {STARTED}; 8: j0 ends, the round is over, j1 goes at 1; 14: j1 ends, the round is over
+""",
+        make=shared,
+    ),
+    *cases(
+        """
+nobody shares in a world without speeds
+    j0: 1 GPU; j1: 1 GPU; 0: launch j0, launch j1
+    => 10: j0 ends, j1 ends
+""",
+        None,
+        make=shared,
+    ),
+]
+NEIGHBOURS = [
+    *cases(
+        f"""
+a job slows down while it has a neighbour: j0 has done 10 when that comes
+    {RNNS}; 0: launch j0; 10: launch j1 on n0[1]
+    => 0: j0 starts; 10: j0 goes at 0.5, j1 starts at 0.5; 30: j0 ends, j1 goes at 1; 40: j1 ends
+only the model that suffers is slower
+    {RNNS.replace("j1: 1 GPU for 20, model=rnn", "j1: 1 GPU for 20")};
+    0: launch j0, launch j1 on n0[2]
+    => 0: j0 starts at 0.8, j1 starts; 20: j1 ends, j0 goes at 1; 24: j0 ends
+""",
+        BESIDE,
+    ),
+    *(
+        Case(
+            f"a neighbour is none any more after {order}",
+            f"{RNNS}; 0: launch j0, launch j1 on n0[1]; 10: {order} j1",
+            f"{STARTED}; 10: j0 goes at 1, {seen}; 25: j0 ends",
+            BESIDE,
+        )
+        for order, seen in (
+            ("suspend", "j1 leaves, j1 is gone"),
+            ("migrate", "j1 leaves, j1 is gone"),
+            ("stop", "j1 stops"),
+        )
+    ),
+    *(
+        Case(
+            f"a job {where} is no neighbour",
+            f"{RNNS}; 0: launch j0, launch j1 on {place}",
+            "0: j0 starts, j1 starts; 20: j0 ends, j1 ends",
+            BESIDE,
+        )
+        for where, place in (("on another server", "n1[1]"), ("without GPUs", "n0[none]"))
+    ),
+]
 
 
-def test_pair_of_which_nobody_knows_more_takes_turns() -> None:
-    world = hand(10, 20)
-    world.orders(launch(0, where=HERE), launch(1, where=HERE))
-    seen = world.goes_on()
-    assert ends(seen) == {"j0": 20, "j1": 30}
-    assert speeds(seen, "j0") == [(0, 0.5)]
-    assert speeds(seen, "j1") == [(0, 0.5), (20, 1.0)]
-
-
-def test_job_slows_down_when_a_partner_comes_and_not_before() -> None:
-    world = hand(10, 20)
-    world.orders(launch(0, where=HERE))
-    world.until(4)
-    world.orders(launch(1, where=HERE))
-    seen = world.goes_on()
-    assert ends(seen) == {"j0": 16, "j1": 30}
-    assert [one for one in seen if isinstance(one, SpeedChanged)] == [
-        SpeedChanged(4, J0, 1, 0.5),
-        SpeedChanged(16, J1, 1, 1.0),
-    ]
-
-
-def test_each_further_partner_takes_its_part() -> None:
-    world = hand(10, 10, 10)
-    world.orders(*(launch(number, where=HERE) for number in range(3)))
-    assert ends(world.goes_on()) == {"j0": 40, "j1": 40, "j2": 40}
-
-
-def test_pair_runs_at_the_rates_of_the_table() -> None:
-    jobs = [trace_job(0, lasts=8, model="slow"), trace_job(1, lasts=8, model="fast")]
-    world = Hand(SimulatedBackend(jobs, speeds=RATES))
-    world.until(0)
-    world.orders(launch(0, where=HERE), launch(1, where=HERE))
-    seen = world.goes_on()
-    assert speeds(seen, "j0") == [(0, 0.8)]
-    assert speeds(seen, "j1") == [(0, 0.25), (10, 1.0)]
-    assert ends(seen) == {"j0": 10, "j1": 10 + 8 - 2}
-
-
-def test_pair_that_does_not_fit_gets_nothing_done_until_one_leaves() -> None:
-    jobs = [trace_job(0, lasts=8, model="slow"), trace_job(1, lasts=8, model="big")]
-    world = Hand(SimulatedBackend(jobs, speeds=RATES))
-    world.until(0)
-    world.orders(launch(0, where=HERE), launch(1, where=HERE))
-    assert ends(world.until(50)) == {}
-    world.orders(suspend(1))
-    assert ends(world.goes_on()) == {"j0": 58}
-
-
-def test_jobs_on_other_gpus_of_the_server_go_on_as_before() -> None:
-    world = hand(10, 10)
-    world.orders(launch(0, where=HERE), launch(1, where=packed(n0=2)))
-    assert ends(world.goes_on()) == {"j0": 10, "j1": 10}
-
-
-def test_gang_is_slowed_by_a_partner_on_one_of_its_gpus() -> None:
-    world = hand(10, 20)
-    world.orders(launch(0, where=BOTH), launch(1, where=packed(n0=2)))
-    assert ends(world.goes_on()) == {"j0": 20, "j1": 30}
-
-
-@pytest.mark.parametrize("order", [suspend(1), migrate(1), terminate(1)], ids=str)
-def test_job_is_as_fast_as_before_once_its_partner_leaves(order: object) -> None:
-    world = hand(10, 20)
-    world.orders(launch(0, where=HERE), launch(1, where=HERE))
-    world.until(6)
-    world.orders(order)  # type: ignore[arg-type]  # each of them is an order
-    assert ends(world.goes_on())["j0"] == 6 + 7
-
-
-def test_work_beside_a_partner_is_kept_when_a_job_leaves() -> None:
-    world = hand(10, 20)
-    world.orders(launch(0, where=HERE), launch(1, where=HERE))
-    world.until(6)
-    world.orders(suspend(0))
-    seen = world.until(10)
-    assert [one.lost_us for one in seen if isinstance(one, JobSuspended)] == [0]
-    world.orders(resume(0, attempt=2, where=THERE))
-    assert ends(world.goes_on()) == {"j0": 10 + 7, "j1": 6 + 17}
-
-
-def test_partner_counts_from_its_launch_though_it_starts_slowly() -> None:
-    world = hand(10, 10, costs=Costs(start_us=4))
-    world.orders(launch(0, where=HERE))
-    seen = world.until(6)
-    world.orders(launch(1, where=HERE))
-    seen += world.goes_on()
-    assert speeds(seen, "j0") == [(4, 1.0), (6, 0.5)]
-    assert ends(seen)["j0"] == 6 + 16
-
-
-def test_start_is_told_with_the_speed_of_that_instant() -> None:
-    """The partner comes and goes while the job is still starting."""
-    world = hand(10, 1, costs=Costs(start_us=4))
-    world.orders(launch(0, where=HERE), launch(1, where=HERE))
-    world.until(2)
-    world.orders(terminate(1))
-    assert speeds(world.goes_on()) == [(4, 1.0)]
-
-
-def test_partner_of_a_job_lost_with_another_server_speeds_up() -> None:
-    """Job 1 is on both servers, and dies with n1; job 0 is on n0 alone."""
-    world = hand(20, 40, failures=mishaps(dies(1, 6)))
-    world.orders(launch(0, where=HERE), launch(1, where=packed(n0=1, n1=1)))
-    assert ends(world.until(6 + 17)) == {"j0": 6 + 17}
-
-
-def rounds(*steps: int, together: Allocation = HERE) -> Hand:
-    """Return jobs of a step every 2 us alone, 4 beside another, in rounds of up to 10 us."""
-    jobs = [
-        trace_job(number, lasts=2 * many, total_steps=many) for number, many in enumerate(steps)
-    ]
-    lease = Lease(Progress.whole_steps, round_ends=RoundEnds.last_gang, round_us=10)
-    world = Hand(SimulatedBackend(jobs, speeds=HALVES, lease=lease))
-    world.until(0)
-    world.orders(*(launch(number, where=together) for number in range(len(steps))))
-    return world
-
-
-def test_pair_in_rounds_of_gangs_ends_with_its_slower_half() -> None:
-    """One step takes job 0 until 4, two take job 1 until 8: both are one gang."""
-    assert ends(rounds(1, 2).until(8)) == {"j0": 8, "j1": 8}
-
-
-def test_half_left_alone_is_faster_from_the_next_round_on() -> None:
-    """Round one: a step for job 0, two of five for job 1. Then three, at 2 us each."""
-    seen = rounds(1, 5).until(30)
-    assert ends(seen) == {"j0": 8, "j1": 8 + 6}
-    assert speeds(seen, "j1") == [(0, 0.5), (8, 1.0)]
-
-
-def test_nobody_shares_in_a_world_without_speeds() -> None:
-    jobs = [trace_job(number, lasts=10) for number in range(2)]
-    world = Hand(SimulatedBackend(jobs))
-    assert [type(seen) for seen in world.until(0)] == [SubmitJob] * 2
-    world.orders(launch(0, where=HERE), launch(1, where=HERE))
-    assert ends(world.goes_on()) == {"j0": 10, "j1": 10}
+@pytest.mark.parametrize("case", [*TABLE_OF_PAIRS, *NEIGHBOURS], ids=str)
+def test_jobs_slow_each_other_down_as_the_row_says(case: Case) -> None:
+    assert case.seen() == case.sees

@@ -9,16 +9,7 @@ from shunter.core import SubmitJob, View, run_rounds
 from shunter.core.planning import PLACEMENTS
 from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import ConfigError, PlanError
-from shunter.events import (
-    AllocationChanged,
-    GpuType,
-    JobId,
-    NodeLost,
-    Reason,
-    TargetsSet,
-    Wait,
-    WaitReasonChanged,
-)
+from shunter.events import GpuType, JobId, Reason, Wait, facts
 from shunter.policies.gavel import (
     Demands,
     Fractions,
@@ -56,7 +47,7 @@ def world() -> World:
 def test_last_targets_hold_and_the_problem_is_recorded() -> None:
     outcome = run(world(), GavelPolicy(FailsForTwo(), PLACEMENT, Timing(TURN_US, 10 * TURN_US)))
 
-    before, failed, after = outcome.of(TargetsSet)
+    before, failed, after = outcome.of(facts.TargetsSet)
     assert before.status == "ok"
     assert failed.status == "no target shares: the problem is infeasible"
     assert failed.targets == before.targets
@@ -67,12 +58,12 @@ def test_last_targets_hold_and_the_problem_is_recorded() -> None:
 def test_state_remembers_the_problem_until_there_is_an_answer() -> None:
     told: list[str] = []
 
-    def note(event: TargetsSet, view: View) -> None:
+    def note(event: facts.TargetsSet, view: View) -> None:
         told.append(outcome_core[0].state.targets_status)
 
     by = GavelPolicy(FailsForTwo(), PLACEMENT, Timing(TURN_US, 10 * TURN_US))
     backend = world().backend()
-    core, events = world().scheduler(by, instant=True, listeners=[{TargetsSet: note}])
+    core, events = world().scheduler(by, instant=True, listeners=[{facts.TargetsSet: note}])
     outcome_core = [core]
 
     drive(run_rounds(core, backend, Tape(events)))
@@ -87,11 +78,11 @@ def test_old_targets_on_a_type_that_is_lost_are_no_fault() -> None:
     policy = GavelPolicy(Isolated(), PLACEMENT, timing)
     core, _ = World(servers=servers, jobs=(), round_us=TURN_US).scheduler(policy, instant=False)
     core.step(0, [SubmitJob(0, JobId(f"j{at}"), job_spec(), TURN_US) for at in range(4)])
-    core.step(TURN_US, [NodeLost(TURN_US, node_name(1), "no power")])
+    core.step(TURN_US, [facts.NodeLost(TURN_US, node_name(1), "no power")])
 
     events, _ = core.step(2 * TURN_US, [])
 
-    moved = [event for event in events if isinstance(event, AllocationChanged)]
+    moved = [event for event in events if isinstance(event, facts.AllocationChanged)]
     assert {share.node for event in moved for share in event.allocation.shares} == {node_name(0)}
     assert core.state.policy_fault == ""
 
@@ -135,6 +126,6 @@ def test_job_that_gets_on_nowhere_is_told_so_once(model: str, waits: list[Wait])
     events, _ = core.step(0, [submitted])
     again, _ = core.step(TURN_US, [])
 
-    told = [event.wait for event in events if isinstance(event, WaitReasonChanged)]
+    told = [event.wait for event in events if isinstance(event, facts.WaitReasonChanged)]
     assert told == waits
-    assert not [event for event in again if isinstance(event, WaitReasonChanged)]
+    assert not [event for event in again if isinstance(event, facts.WaitReasonChanged)]

@@ -8,19 +8,7 @@ from hypothesis import given, strategies as st
 from shunter.config import completed
 from shunter.core import Guards
 from shunter.core.planning import PLACEMENTS, CanPropose, Decentralised
-from shunter.events import (
-    JOB_ENDS,
-    AllocationChanged,
-    GangApproved,
-    GangProposed,
-    GangRejected,
-    GpuType,
-    JobId,
-    PlanRejected,
-    RoundPlanned,
-    decode_record,
-    encode_record,
-)
+from shunter.events import JOB_ENDS, GpuType, JobId, decode_record, encode_record, facts
 from shunter.policies.gavel import (
     GavelMemory,
     GavelPolicy,
@@ -59,11 +47,11 @@ def received_us(outcome: Outcome, world: World) -> Counter[tuple[JobId, str]]:
     types = {node.node: node.configuration.gpu_type for node in world.servers}
     since: dict[JobId, tuple[str, int]] = {}
     found: Counter[tuple[JobId, str]] = Counter()
-    for event in outcome.of(AllocationChanged, *JOB_ENDS):
+    for event in outcome.of(facts.AllocationChanged, *JOB_ENDS):
         if event.job_id in since:
             gpu_type, from_us = since.pop(event.job_id)
             found[event.job_id, gpu_type] += event.at_us - from_us
-        if isinstance(event, AllocationChanged) and event.allocation.shares:
+        if isinstance(event, facts.AllocationChanged) and event.allocation.shares:
             since[event.job_id] = types[event.allocation.shares[0].node], event.at_us
     for name, (gpu_type, from_us) in since.items():
         found[name, gpu_type] += END_US - from_us
@@ -102,7 +90,7 @@ def test_without_staleness_everybody_receives_what_the_central_plan_gives(world:
     """To the microsecond: each finds a place of the type that the plan chose, at once."""
     outcome = proposed(world, seconds_stale(0))
     assert received_us(outcome, world) == received_us(run(world, gavel()), world)
-    assert outcome.of(GangRejected) == []
+    assert outcome.of(facts.GangRejected) == []
 
 
 @searched(25)
@@ -133,7 +121,7 @@ def test_what_is_counted_is_what_was_received_not_what_was_proposed() -> None:
         until_us=END_US,
     )
     outcome = proposed(world, replace(seconds_stale(60), candidates=1))
-    assert outcome.of(GangRejected)
+    assert outcome.of(facts.GangRejected)
     memory: GavelMemory = outcome.core.memory
     memory.settle_all(END_US)
     had_us = received_us(outcome, world)
@@ -151,20 +139,22 @@ def test_gangs_that_change_places_are_moved_by_the_plan() -> None:
     where = PLACEMENTS["consolidated"]()
     by = GavelPolicy(Isolated(), where, Timing(TURN_US, 10 * TURN_US))
     outcome = proposed(world, seconds_stale(5), by)
-    assert len(outcome.of(GangApproved)) == 2, "each is proposed when it comes"
-    moved = [each for each in outcome.of(AllocationChanged) if each.because.rule == "target_share"]
+    assert len(outcome.of(facts.GangApproved)) == 2, "each is proposed when it comes"
+    moved = [
+        each for each in outcome.of(facts.AllocationChanged) if each.because.rule == "target_share"
+    ]
     assert len(moved) > 20
-    assert outcome.of(PlanRejected) == []
+    assert outcome.of(facts.PlanRejected) == []
 
 
 def test_who_is_rejected_is_proposed_again_within_the_turn() -> None:
     jobs = tuple([trace_job(number, 2, at=1, lasts=END_US) for number in range(4)])
     world = World(servers=(node_added(gpus=4), node_added(1, gpus=4)), jobs=jobs, until_us=TURN_US)
     outcome = proposed(world, replace(seconds_stale(5), candidates=1))
-    assert outcome.of(GangRejected)
-    assert len(outcome.of(GangApproved)) == 4
-    assert outcome.of(GangApproved)[-1].at_us < TURN_US // 2
-    assert [each.dismissed for each in outcome.of(RoundPlanned) if each.dismissed] == []
+    assert outcome.of(facts.GangRejected)
+    assert len(outcome.of(facts.GangApproved)) == 4
+    assert outcome.of(facts.GangApproved)[-1].at_us < TURN_US // 2
+    assert [each.dismissed for each in outcome.of(facts.RoundPlanned) if each.dismissed] == []
 
 
 def test_rejected_again_and_again_it_has_its_place_kept_within_the_turn() -> None:
@@ -172,9 +162,9 @@ def test_rejected_again_and_again_it_has_its_place_kept_within_the_turn() -> Non
     world = World(servers=(node_added(gpus=8), node_added(1, gpus=8)), jobs=jobs, until_us=TURN_US)
     how = replace(seconds_stale(300), candidates=1, reserve_after=2, retry_most_us=S)
     outcome = proposed(world, how)
-    rejected = Counter(each.job_id for each in outcome.of(GangRejected))
+    rejected = Counter(each.job_id for each in outcome.of(facts.GangRejected))
     assert max(rejected.values()) == 2
-    assert len(outcome.of(GangApproved)) == 16
+    assert len(outcome.of(facts.GangApproved)) == 16
 
 
 def test_types_are_those_of_the_plan() -> None:
@@ -183,7 +173,7 @@ def test_types_are_those_of_the_plan() -> None:
     jobs = tuple([trace_job(number, lasts=END_US) for number in range(6)])
     world = World(servers=nodes, jobs=jobs, until_us=END_US)
     outcome = proposed(world, seconds_stale(30))
-    for event in outcome.of(GangProposed):
+    for event in outcome.of(facts.GangProposed):
         assert len({one.shares[0].node for one in event.candidates}) == 1
 
 
@@ -194,8 +184,10 @@ def test_under_two_level_nobody_leaves_because_somebody_proposes_again() -> None
     by = completed(TwoLevelPolicy("fifo", {}, "user", {}, TURN_US, where), where)
     assert isinstance(by, CanPropose)
     outcome = proposed(world, replace(seconds_stale(30), candidates=1), by)
-    assert outcome.of(GangRejected)
-    left_us = [each.at_us for each in outcome.of(AllocationChanged) if not each.allocation.shares]
+    assert outcome.of(facts.GangRejected)
+    left_us = [
+        each.at_us for each in outcome.of(facts.AllocationChanged) if not each.allocation.shares
+    ]
     assert left_us
     assert {at_us % TURN_US for at_us in left_us} == {0}
 

@@ -1,27 +1,18 @@
 """Turns that follow targets: small worlds whose outcome can be worked out by hand."""
 
-from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from shunter.backends.simulated import Costs
 from shunter.core import Guards
 from shunter.core.planning import PLACEMENTS
 from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
-from shunter.events import (
-    AllocationChanged,
-    AttemptStarted,
-    GpuType,
-    JobSuspended,
-    PlanRejected,
-    Reason,
-    RoundPlanned,
-    SuspendMode,
-    TargetsSet,
-    WaitReasonChanged,
-)
+from shunter.events import GpuType, Reason, facts
 from shunter.policies.gavel import OBJECTIVES, Chosen, GavelPolicy, Timing
 from shunter.workloads import TraceJob
-from tests.factories import Outcome, World, node_added, quota, run, trace_job
+from tests.factories import Outcome, World, configuration, node_added, node_name, run, trace_job
+from tests.unit.policies.plays import Play, plays
 
 TURN_US = 60_000_000
 K80, V100 = GpuType("k80"), GpuType("v100")
@@ -47,52 +38,93 @@ def on_one_gpu(*jobs: TraceJob, **fields: Any) -> World:
     return World(servers=(node_added(gpus=1),), jobs=jobs, round_us=TURN_US, **fields)
 
 
-def starts_of(outcome: Outcome, name: str) -> list[AllocationChanged]:
-    changes = outcome.of(AllocationChanged)
-    return [each for each in changes if each.job_id == name and each.allocation.shares]
-
-
-def test_equal_jobs_take_turns_and_stay_where_neither_is_behind() -> None:
-    outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
-
-    assert [each.at_us // TURN_US for each in starts_of(outcome, "j0")] == [0, 3]
-    assert [each.at_us // TURN_US for each in starts_of(outcome, "j1")] == [1, 5]
-
-
-def test_job_of_twice_the_weight_gets_twice_the_turns() -> None:
-    outcome = run(on_one_gpu(job(0, 8, weight=2.0), job(1, 4)), gavel())
-
-    assert outcome.ends_us()["j0"] == 12 * TURN_US or outcome.ends_us()["j1"] == 12 * TURN_US
-    assert min(outcome.ends_us().values()) >= 11 * TURN_US
-
-
-def test_job_that_comes_within_a_turn_waits_for_its_end() -> None:
-    late = job(1, 1, at=10_000_000)
-
-    outcome = run(on_one_gpu(job(0, 3), late), gavel())
-
-    assert starts_of(outcome, "j1")[0].at_us in (TURN_US, 2 * TURN_US)
-
-
-def test_gpu_that_falls_free_within_a_turn_is_used_at_the_next_round() -> None:
-    world = World(
-        servers=(node_added(gpus=1),),
-        jobs=(job(0, 1), job(1, 1)),
-        round_us=TURN_US // 6,
-    )
-    policy = GavelPolicy(
+ONE = "rounds of 1m; servers 1"
+SPEEDS = SpeedModel(
+    {node_name("v"): configuration(2), node_name("k"): configuration(2, gpu_type="k80")}, {}, TABLE
+)
+POLICIES = {
+    "gavel": gavel(),
+    "isolated": gavel("isolated").knowing(TABLE),
+    "sum": gavel("max_sum_throughput").knowing(TABLE),
+    "long turns": GavelPolicy(
         OBJECTIVES["fifo"](Chosen()), PLACEMENTS["consolidated"](), Timing(10 * TURN_US, 10**9)
-    )
+    ),
+}
+CASES = plays(
+    f"""
+equal jobs take turns, and stay where neither is behind
+    under gavel; {ONE}; j0: 1 GPU for 3m; j1: 1 GPU for 3m
+    => 0: j0 gets 1; 1: j0 leaves, j1 gets 1; 3: j1 leaves, j0 gets 1; 5: j0 ends, j1 gets 1;
+       6: j1 ends
+a job of twice the weight gets twice the turns
+    under gavel; {ONE}; j0: 1 GPU for 8m, weight=2; j1: 1 GPU for 4m
+    => 0: j0 gets 1; 1: j0 leaves, j1 gets 1; 2: j1 leaves, j0 gets 1; 4: j0 leaves, j1 gets 1;
+       5: j1 leaves, j0 gets 1; 7: j0 leaves, j1 gets 1; 8: j1 leaves, j0 gets 1;
+       10: j0 leaves, j1 gets 1; 11: j1 ends, j0 gets 1; 12: j0 ends
+one that comes within a turn waits for its end
+    under gavel; {ONE}; j0: 1 GPU for 3m; j1: 1 GPU for 1m at 10s
+    => 0: j0 gets 1; 2: j0 leaves, j1 gets 1; 3: j1 ends, j0 gets 1; 4: j0 ends
+a GPU that falls free within a turn is used at the next round
+    under long turns; rounds of 10s; servers 1; j0: 1 GPU for 1m; j1: 1 GPU for 1m
+    => 0: j0 gets 1; 1: j0 ends, j1 gets 1; 2: j1 ends
+a quota bounds a queue
+    under gavel; rounds of 1m; servers 2; quota a 1; j0: 1 GPU for 2m, queue=a;
+    j1: 1 GPU for 2m, queue=a; j2: 1 GPU for 2m
+    => 0: j0 gets 1, j2 gets 1; 1: j0 leaves, j1 gets 1; 2: j2 ends; 3: j1 ends, j0 gets 1;
+       4: j0 ends
+one that is guarded keeps its GPU over the end of a turn
+    under gavel; {ONE}; guard min_runtime_us=2m; j0: 1 GPU for 4m; j1: 1 GPU for 4m
+    => 0: j0 gets 1; 2: j0 leaves, j1 gets 1; 5: j1 leaves, j0 gets 1; 7: j0 ends, j1 gets 1;
+       8: j1 ends
+one without GPUs runs beside
+    under gavel; {ONE}, cpus_milli=4000; j0: 1 GPU for 2m; j1: 0 GPUs for 1m, cpus_milli=1000
+    => 0: j0 gets 1, j1 gets 0; 1: j1 ends; 2: j0 ends
+or waits for the CPUs that a job with GPUs takes in the same plan
+    under gavel; {ONE}, cpus_milli=4000; j0: 0 GPUs for 1m, cpus_milli=2000;
+    j1: 1 GPU for 2m, cpus_milli=3000
+    => 0: j1 gets 1; 2: j1 ends, j0 gets 0; 3: j0 ends
+one that would begin anew stays where nobody wants its place, though half of each type is its
+    under gavel; rounds of 1m; server 0 1, gpu_type=k80; server 1 1;
+    j0: 1 GPU for 10m, suspend_mode=restart
+    => 0: j0 gets 1 on 0; 10: j0 ends
+""",
+    POLICIES,
+    TURN_US,
+)
+AWARE = plays(
+    """
+two jobs that change places do so in one plan
+    under isolated; rounds of 1m; server v 1; server k 1, gpu_type=k80;
+    j0: 1 GPU for 4m, model=calm; j1: 1 GPU for 4m, model=calm
+    => 0: j0 gets 1 on k, j1 gets 1 on v; 1: j0 leaves, j1 leaves, j0 gets 1 on v, j1 gets 1 on k;
+       3: j0 leaves, j1 leaves, j0 gets 1 on k, j1 gets 1 on v; 4.333333333: j1 ends; 4.4: j0 ends
+jobs on other types than they are owed are bound by the quota
+    under sum; rounds of 1m; server v 2, cpus_milli=1000; quota a 1; until 2m;
+    server k 2, gpu_type=k80, cpus_milli=8000;
+    j0: 1 GPU for 1m, model=keen, cpus_milli=2000, queue=a;
+    j1: 1 GPU for 1m, model=keen, cpus_milli=2000, queue=a
+    => 0: j0 gets 1 on k; 1: j0 leaves, j1 gets 1 on k; 2: j1 leaves, j0 gets 1 on k
+""",
+    POLICIES,
+    TURN_US,
+    speeds=SPEEDS,
+)
 
-    outcome = run(world, policy)
 
-    assert outcome.ends_us() == {"j0": TURN_US, "j1": 2 * TURN_US}
+@pytest.mark.parametrize("case", [*CASES, *AWARE], ids=str)
+def test_jobs_take_turns_as_the_row_says(case: Play) -> None:
+    assert case.seen() == case.sees
+
+
+def starts_of(outcome: Outcome, name: str) -> list[facts.AllocationChanged]:
+    changes = outcome.of(facts.AllocationChanged)
+    return [each for each in changes if each.job_id == name and each.allocation.shares]
 
 
 def test_nothing_is_planned_while_everybody_is_where_it_is_to_stay() -> None:
     outcome = run(on_one_gpu(job(0, 100)), gavel())
 
-    assert len(outcome.of(RoundPlanned)) <= 3
+    assert len(outcome.of(facts.RoundPlanned)) <= 3
 
 
 def aware_world(*jobs: TraceJob) -> World:
@@ -106,7 +138,7 @@ def test_job_that_gains_most_from_the_fast_type_gets_it() -> None:
 
     outcome = run(aware_world(*jobs), gavel("max_sum_throughput").knowing(TABLE))
 
-    first = outcome.of(TargetsSet)[0]
+    first = outcome.of(facts.TargetsSet)[0]
     shares = {(*target.jobs, target.gpu_type): target.fraction for target in first.targets}
     assert shares["keen", V100] > 0.9
     assert shares["calm", K80] > 0.9
@@ -117,31 +149,9 @@ def test_agnostic_shares_divide_every_type_alike() -> None:
 
     outcome = run(aware_world(*jobs), gavel(aware=False).knowing(TABLE))
 
-    assert {round(target.fraction, 6) for target in outcome.of(TargetsSet)[0].targets} == {0.5}
-
-
-def test_two_jobs_that_change_places_do_so_in_one_plan() -> None:
-    jobs = job(0, 4, model="calm"), job(1, 4, model="calm")
-
-    outcome = run(aware_world(*jobs), gavel("isolated").knowing(TABLE))
-
-    assert outcome.of(PlanRejected) == []
-    nodes = {change.allocation.shares[0].node for change in starts_of(outcome, "j0")}
-    assert nodes == {"v", "k"}
-
-
-def test_quota_bounds_a_queue() -> None:
-    world = World(
-        servers=(node_added(gpus=2),),
-        jobs=(job(0, 2, queue="a"), job(1, 2, queue="a"), job(2, 2)),
-        queues=(quota("a", 1),),
-        round_us=TURN_US,
-    )
-
-    outcome = run(world, gavel())
-
-    assert outcome.of(PlanRejected) == []
-    assert max(outcome.ends_us()["j0"], outcome.ends_us()["j1"]) == 4 * TURN_US
+    assert {round(target.fraction, 6) for target in outcome.of(facts.TargetsSet)[0].targets} == {
+        0.5
+    }
 
 
 def two_types_without_cpus_on_one(**fields: Any) -> World:
@@ -160,60 +170,15 @@ def test_job_without_a_place_on_the_type_it_is_owed_runs_on_another() -> None:
     outcome = run(world, gavel("max_sum_throughput").knowing(TABLE))
 
     (start,) = starts_of(outcome, "j0")
-    assert outcome.of(TargetsSet)[0].targets[0].gpu_type == V100
+    assert outcome.of(facts.TargetsSet)[0].targets[0].gpu_type == V100
     assert (start.at_us, start.allocation.shares[0].node) == (0, "k")
     assert start.because.rule == "spare_gpus"
-
-
-def test_jobs_on_other_types_than_they_are_owed_are_bound_by_the_quota() -> None:
-    jobs = tuple(job(n, 1, model="keen", cpus_milli=2_000, queue="a") for n in range(2))
-    world = two_types_without_cpus_on_one(jobs=jobs, queues=(quota("a", 1),))
-
-    outcome = run(world, gavel("max_sum_throughput").knowing(TABLE))
-
-    assert outcome.of(PlanRejected) == []
-    first_us = [starts_of(outcome, name)[0].at_us for name in ("j0", "j1")]
-    assert sorted(first_us) == [0, TURN_US]
-
-
-def test_guarded_job_keeps_its_gpu_over_the_end_of_a_turn() -> None:
-    world = on_one_gpu(job(0, 4), job(1, 4), guards=Guards(min_runtime_us=2 * TURN_US))
-
-    outcome = run(world, gavel())
-
-    assert outcome.of(PlanRejected) == []
-    left_us = [each.at_us for each in outcome.of(AllocationChanged) if not each.allocation.shares]
-    assert left_us[0] == starts_of(outcome, "j1")[0].at_us == 2 * TURN_US
-    assert all(later - sooner >= 2 * TURN_US for sooner, later in pairwise(left_us))
-
-
-def test_job_without_gpus_runs_beside() -> None:
-    world = World(
-        servers=(node_added(gpus=1, cpus_milli=4_000),),
-        jobs=(job(0, 2), job(1, 1, gpus=0, cpus_milli=1_000)),
-        round_us=TURN_US,
-    )
-
-    assert run(world, gavel()).ends_us() == {"j0": 2 * TURN_US, "j1": TURN_US}
-
-
-def test_job_without_gpus_waits_for_the_cpus_that_a_job_with_gpus_takes_in_the_same_plan() -> None:
-    world = World(
-        servers=(node_added(gpus=1, cpus_milli=4_000),),
-        jobs=(job(0, 1, gpus=0, cpus_milli=2_000), job(1, 2, cpus_milli=3_000)),
-        round_us=TURN_US,
-    )
-
-    outcome = run(world, gavel())
-
-    assert outcome.of(PlanRejected) == []
-    assert outcome.ends_us() == {"j1": 2 * TURN_US, "j0": 3 * TURN_US}
 
 
 def test_waiting_job_is_told_what_it_got_of_its_share() -> None:
     outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
 
-    told = outcome.of(WaitReasonChanged)[0]
+    told = outcome.of(facts.WaitReasonChanged)[0]
     assert told.job_id == "j1"
     assert told.wait.reason in {Reason.time_sliced, Reason.share_met}
     kind, gpu_type, target, received = told.wait.detail.split(":")
@@ -224,7 +189,7 @@ def test_waiting_job_is_told_what_it_got_of_its_share() -> None:
 def test_preempted_job_is_told_its_share_and_who_gains() -> None:
     outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
 
-    left = next(each for each in outcome.of(AllocationChanged) if not each.allocation.shares)
+    left = next(each for each in outcome.of(facts.AllocationChanged) if not each.allocation.shares)
     assert left.because.rule in {"share_met", "time_sliced"}
     assert left.because.detail == "v100"
     assert left.because.scores[0] == 0.5
@@ -240,16 +205,7 @@ def test_turn_begins_once_a_start_that_takes_longer_than_a_turn_is_over() -> Non
     outcome = run(world, gavel())
 
     assert sorted(outcome.ends_us()) == ["j0", "j1"]
-    began = {(one.job_id, one.attempt): one.at_us for one in outcome.of(AttemptStarted)}
-    assert outcome.of(JobSuspended)
-    for left in outcome.of(JobSuspended):
+    began = {(one.job_id, one.attempt): one.at_us for one in outcome.of(facts.AttemptStarted)}
+    assert outcome.of(facts.JobSuspended)
+    for left in outcome.of(facts.JobSuspended):
         assert left.at_us - began[left.job_id, left.attempt] >= TURN_US
-
-
-def test_job_that_would_begin_anew_stays_where_nobody_wants_its_place() -> None:
-    """Its targets are halves of two types, between which others go to and fro."""
-    nodes = (node_added(0, 1, gpu_type="k80"), node_added(1, 1, gpu_type="v100"))
-    alone = trace_job(0, lasts=10 * TURN_US, suspend_mode=SuspendMode.restart)
-    outcome = run(World(servers=nodes, jobs=(alone,), round_us=TURN_US), gavel())
-    assert len(outcome.of(AllocationChanged)) == 1
-    assert outcome.ends_us() == {"j0": 10 * TURN_US}

@@ -8,10 +8,11 @@ from shunter.config import completed
 from shunter.core import Policy
 from shunter.core.planning import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events import AllocationChanged, JobId, PlanRejected, Reason, Wait, WaitReasonChanged
+from shunter.events import AllocationChanged, JobId, Reason, Wait, WaitReasonChanged
 from shunter.policies.gavel import TwoLevel
 from shunter.workloads import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
+from tests.unit.policies.plays import Play, plays
 
 TURN_US = 60_000_000
 PLACEMENT = PLACEMENTS["consolidated"]()
@@ -26,31 +27,53 @@ def job(name: int, user: str, minutes: int = 1, **fields: Any) -> TraceJob:
     return trace_job(name, lasts=minutes * TURN_US, user=user, **fields)
 
 
-def played(gpus: int, *jobs: TraceJob, **params: Any) -> Outcome:
-    world = World(servers=(node_added(gpus=gpus),), jobs=jobs, round_us=TURN_US)
-    outcome = run(world, two_level(**params))
-    assert outcome.of(PlanRejected) == []
-    return outcome
+POLICIES = {
+    "two_level": two_level(),
+    "weights": two_level(weights={"a": 3.0}),
+    "srtf inside": two_level(inside="srtf"),
+    "queues": two_level(by="queue"),
+}
+FOUR = "; ".join(f"j{number}: 1 GPU for 4m, user=a" for number in range(4))
+TABLE = plays(
+    f"""
+a user with many jobs gets no more than one with few
+    under two_level; rounds of 1m; servers 2; {FOUR}; j9: 1 GPU for 4m, user=b
+    => 0: j0 gets 1, j9 gets 1; 4: j0 ends, j9 ends, j1 gets 1, j2 gets 1;
+       8: j1 ends, j2 ends, j3 gets 1; 12: j3 ends
+GPUs go by weight
+    under weights; rounds of 1m; servers 4; {FOUR}; j9: 1 GPU for 3m, user=b
+    => 0: j0 gets 1, j1 gets 1, j2 gets 1, j9 gets 1; 3: j9 ends, j3 gets 1;
+       4: j0 ends, j1 ends, j2 ends; 7: j3 ends
+a GPU that does not divide goes round
+    under two_level; rounds of 1m; servers 1; j0: 1 GPU for 3m, user=a; j1: 1 GPU for 3m, user=b
+    => 0: j0 gets 1; 1: j0 leaves, j1 gets 1; 2: j1 leaves, j0 gets 1; 3: j0 leaves, j1 gets 1;
+       4: j1 leaves, j0 gets 1; 5: j0 ends, j1 gets 1; 6: j1 ends
+the shortest job of each user goes first with srtf inside
+    under srtf inside; rounds of 1m; servers 2; j0: 1 GPU for 3m, user=a;
+    j1: 1 GPU for 1m, user=a; j2: 1 GPU for 3m, user=b; j3: 1 GPU for 1m, user=b
+    => 0: j1 gets 1, j3 gets 1; 1: j1 ends, j3 ends, j0 gets 1, j2 gets 1; 4: j0 ends, j2 ends
+what one user cannot use goes to others
+    under two_level; rounds of 1m; servers 4; j0: 1 GPU for 2m, user=a; j1: 1 GPU for 2m, user=b;
+    j2: 1 GPU for 2m, user=b; j3: 1 GPU for 2m, user=b
+    => 0: j0 gets 1, j1 gets 1, j2 gets 1, j3 gets 1; 2: j0 ends, j1 ends, j2 ends, j3 ends
+queues share as users do
+    under queues; rounds of 1m; servers 2; j9: 1 GPU for 2m, user=a, queue=small;
+    {FOUR.replace("4m", "2m").replace("user=a", "user=a, queue=big")}
+    => 0: j9 gets 1, j0 gets 1; 2: j9 ends, j0 ends, j1 gets 1, j2 gets 1;
+       4: j1 ends, j2 ends, j3 gets 1; 6: j3 ends
+""",
+    POLICIES,
+    TURN_US,
+)
+
+
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_groups_share_as_the_row_says(case: Play) -> None:
+    assert case.seen() == case.sees
 
 
 def ends(outcome: Outcome) -> dict[str, int]:
     return {name: end_us // TURN_US for name, end_us in outcome.ends_us().items()}
-
-
-def test_user_with_many_jobs_gets_no_more_than_one_with_few() -> None:
-    jobs = [job(number, "a", 4) for number in range(4)]
-
-    outcome = played(2, *jobs, job(9, "b", 4))
-
-    assert ends(outcome)["j9"] == 4
-
-
-def test_gpus_go_by_weight() -> None:
-    jobs = [job(number, "a", 4) for number in range(4)] + [job(9, "b", 3)]
-
-    outcome = played(4, *jobs, weights={"a": 3.0})
-
-    assert ends(outcome) == {"j0": 4, "j1": 4, "j2": 4, "j3": 7, "j9": 3}
 
 
 def test_equal_jobs_that_cannot_all_run_are_seldom_preempted_by_default() -> None:
@@ -64,34 +87,6 @@ def test_equal_jobs_that_cannot_all_run_are_seldom_preempted_by_default() -> Non
     assert max(ends(outcome).values()) <= day + 1
     taken = [each for each in outcome.of(AllocationChanged) if not each.allocation.shares]
     assert 0 < len(taken) <= 48
-
-
-def test_gpu_that_does_not_divide_goes_round() -> None:
-    outcome = played(1, job(0, "a", 3), job(1, "b", 3))
-
-    assert sorted(ends(outcome).values()) == [5, 6]
-
-
-def test_shortest_job_of_each_user_goes_first_with_srtf_inside() -> None:
-    jobs = job(0, "a", 3), job(1, "a", 1), job(2, "b", 3), job(3, "b", 1)
-
-    outcome = played(2, *jobs, inside="srtf")
-
-    assert ends(outcome) == {"j0": 4, "j1": 1, "j2": 4, "j3": 1}
-
-
-def test_what_one_user_cannot_use_goes_to_others() -> None:
-    outcome = played(4, job(0, "a", 2), *(job(number, "b", 2) for number in (1, 2, 3)))
-
-    assert set(ends(outcome).values()) == {2}
-
-
-def test_queues_share_as_users_do() -> None:
-    jobs = [job(number, "a", 2, queue="big") for number in range(4)]
-
-    outcome = played(2, *jobs, job(9, "a", 2, queue="small"), by="queue")
-
-    assert ends(outcome)["j9"] == 2
 
 
 def test_job_whose_queue_may_use_no_more_waits_for_its_quota() -> None:
