@@ -388,6 +388,10 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "by_model": lambda text: tuple(
         (model, int(us)) for model, _, us in (one.partition(":") for one in text.split("+"))
     ),
+    "tolerance": lambda text: tuple(
+        (Level(level), float(speed))
+        for level, _, speed in (x.partition(":") for x in text.split("+"))
+    ),
     "moving": lambda text: frozenset({JobId(text)}),
 }
 _LONG = {"depends_on_any_end_of": "depends_on"}
