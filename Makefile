@@ -77,8 +77,8 @@ examples: setup-dev ## run every example against its expected output
 bench: setup-dev ## measure speed against the budgets
 	$(BIN)/python -m benchmarks.run
 
-fidelity: setup-dev ## compare with the public simulators; THOROUGH=1: in all ways
-	@echo "comparing with the public simulators, a dot each"
+fidelity: setup-dev ## compare with papers and their public simulators; THOROUGH=1: in all ways
+	@echo "comparing with papers and their public simulators, a dot each"
 	SHUNTER_THOROUGH=$(THOROUGH) OPENBLAS_CORETYPE=Haswell $(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
 live: setup-dev $(VENV)/.train ## tests with real processes, some of which train; THOROUGH=1: all of them

@@ -29,7 +29,7 @@ from pathlib import Path
 
 __all__ = ["Mutant", "drawn", "functions_of", "main", "mutated"]
 
-TESTS = ("tests/unit", "tests/property", "tests/replay", "tests/peers")
+TESTS = ("tests/unit", "tests/behaviour", "tests/property", "tests/replay", "tests/peers")
 PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not fidelity and not live")
 LIMIT_S = 60.0
 FAILED = 1  # the exit status of pytest when a test has failed

@@ -31,9 +31,9 @@ from shunter.ask import (
     JobHistory,
     allocation_in_words,
     date_or_none,
-    history_of,
     job_state,
     place_of,
+    read_histories,
 )
 from shunter.config import DEFAULT_QUEUE
 from shunter.core import Job, State
@@ -240,23 +240,28 @@ async def history_in_log(services: Services, job_id: JobId) -> JobHistory:
     if history is not None:
         return history
     upto = stream.last_seq
-    events = await services.past.read(lambda reader: reader.job_events(job_id))
-    history = stream.histories.of(job_id) or history_of(
-        event for seq, event in events if seq <= upto
-    )
+    history = (await _read_histories(services, [job_id], upto)).get(job_id)
     if history is None:
-        history = history_of(event for _, event in events)
+        history = (await _read_histories(services, [job_id])).get(job_id)
         if history is None:
             raise NotFoundError(f"job {job_id} is not in the log yet; ask again")
         return history
-    if stream.histories.of(job_id) is None:
-        now = stream.last_seq
-        async for _, event in _between(services, upto, now):
-            if getattr(event, "job_id", None) == job_id:
-                history.take(event)
-        if stream.last_seq == now:  # nothing was missed: what came meanwhile was in memory
-            stream.histories.adopt(job_id, history)
+    now = stream.last_seq
+    async for _, event in _between(services, upto, now):
+        if getattr(event, "job_id", None) == job_id:
+            if history.is_unclear(event):
+                return await history_in_log(services, job_id)
+            history.take(event)
+    if stream.last_seq == now:  # nothing was missed: what came meanwhile was in memory
+        stream.histories.adopt(job_id, history)
     return history
+
+
+async def _read_histories(
+    services: Services, job_ids: Sequence[JobId], upto: int | None = None
+) -> dict[JobId, JobHistory]:
+    """Return the histories that the log has of jobs, up to an event or to its end."""
+    return await services.past.read(lambda reader: read_histories(reader, job_ids, upto))
 
 
 async def _between(services: Services, after: int, upto: int) -> AsyncIterator[tuple[int, Event]]:
@@ -273,16 +278,9 @@ async def _ended_histories(services: Services, ids: list[JobId]) -> list[JobHist
     histories = services.stream.histories
     unknown = [job_id for job_id in ids if histories.of(job_id) is None]
 
-    async def read(reader: LogReader) -> dict[JobId, JobHistory]:
-        found = {}
-        for job_id in unknown:
-            history = history_of(event for _, event in await reader.job_events(job_id))
-            if history is not None and history.outcome is not None:
-                found[job_id] = history
-        return found
-
-    for job_id, history in (await services.past.read(read) if unknown else {}).items():
-        histories.keep(job_id, history)
+    for job_id, history in (await _read_histories(services, unknown) if unknown else {}).items():
+        if history.outcome is not None:
+            histories.keep(job_id, history)
     known = [histories.of(job_id) for job_id in ids]
     return [history for history in known if history is not None and history.outcome is not None]
 

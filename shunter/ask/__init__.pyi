@@ -40,7 +40,7 @@ from .job_history import (
     JobHistories as JobHistories,
     JobHistory as JobHistory,
     date_or_none as date_or_none,
-    history_of as history_of,
+    read_histories as read_histories,
 )
 from .log_reading import (
     end_of_decision as end_of_decision,

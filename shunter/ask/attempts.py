@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
-from shunter.ask.job_history import Attempt, JobHistory, happened_us, turns_on
+from shunter.ask.job_history import Attempt, JobHistory, happened_us
 from shunter.ask.log_reading import Advance, Follower, LogFold
 from shunter.core import LAUNCHING, NO_RESULT, FoldResult, Gpu, Job, State, gpus_of
 from shunter.core.speeds import contract_speed
@@ -192,7 +192,8 @@ class ObservedAttempt(Attempt):
     @property
     def told_us(self) -> int | None:
         """When it was told to leave, if that was after its start."""
-        return None if self.is_asked_early else self.asked_us
+        asked_us = self.asked_us
+        return None if asked_us is None or asked_us < self.seen_us else asked_us
 
     @property
     def saved_on_leaving(self) -> Save | None:
@@ -318,6 +319,8 @@ class _Gathering(Follower):
         note = _NOTED.get(type(event))
         if note is not None:
             note(self, event)
+        for job in result.launched:
+            self._jobs[job.job_id].launched(job.attempt)
         if type(event) in _SPEED_CHANGES or self._result.launched or self._result.departed:
             self._paces.update(self.state, event.at_us)
 
@@ -353,8 +356,6 @@ class _Gathering(Follower):
         attempt.is_elsewhere = bool(known.seen) and known.seen[-1].shares != shares
         if not self._observed.is_simulated:  # there the log tells speeds
             attempt.paces = self._paces.began(job, self.state, event.at_us)
-        if attempt.turns is None:  # it was given others before an earlier start was seen
-            attempt.turns = turns_on(job.held)
         if attempt.turns is not None:
             attempt.stopped_since_us = attempt.seen_us
         known.seen.append(attempt)

@@ -4,17 +4,20 @@
                     ▲                                                                       │
                     └───────────────────────────── next attempt ◀───────────────────────────┘
 
-It is made of the job's own events alone, in order, so that a daemon keeps it for each of its jobs
-and the index of a log is enough to read one. `attempts.py` adds what only the state knows. An
-attempt is granted before it has a number: the number comes with the first event that names it.
+It is made of the job's own events, in order, so that a daemon keeps it for each of its jobs and the
+index of a log is enough to read one. An attempt is granted before it has a number: the number comes
+with the first event that names it. If the job is given other GPUs before that, only the state says
+whether what it was granted first was launched (`JobHistory.is_unclear`): a daemon forgets such a
+history, and `read_histories` folds the log up to there. `attempts.py` follows the whole fold.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import ClassVar
 
-from shunter.ask.log_reading import noted_us_of
+from shunter.ask.log_reading import LogFold, noted_us_of
 from shunter.ask.words import allocation_in_words
 from shunter.counting import signal_in_words
 from shunter.events import (
@@ -32,6 +35,7 @@ from shunter.events import (
     facts,
     outcome_of,
 )
+from shunter.events.log import LogReader
 
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""
@@ -139,10 +143,9 @@ class Attempt:
     """One launch; instants in microseconds, None: has not happened.
 
     `turns` are those that it had on GPUs which it shares; None: its GPUs are its own. `asked_us` is
-    when it was told to leave them, `is_asked_early` before it was seen to start. `acknowledged_us`
-    are when it saw that, first and last. `gone_us` is when its processes ended by themselves, which
-    a scheduler that was away saw only later. It `has_exited` if they did, and `is_lost` if its
-    server or supervisor was.
+    when it was told to leave them. `acknowledged_us` are when it saw that, first and last.
+    `gone_us` is when its processes ended by themselves, which a scheduler that was away saw only
+    later. It `has_exited` if they did, and `is_lost` if its server or supervisor was.
     """
 
     number: int
@@ -152,7 +155,6 @@ class Attempt:
     started_us: int | None = None
     resumed_from: str = ""
     asked_us: int | None = None
-    is_asked_early: bool = False
     acknowledged_us: tuple[int, ...] = ()
     escalated: tuple[str, ...] = ()
     saved_us: int | None = None
@@ -320,9 +322,26 @@ class JobHistory:
 
     def upto(self, number: int) -> list[Attempt]:
         """Return its attempts, with the last one though nothing is known of it yet."""
-        if self._grant is None or any(one.number >= number for one in self.attempts):
+        known = self.attempts[-1].number if self.attempts else 0
+        if self._grant is None or known >= number:
             return self.attempts
         return [*self.attempts, replace(self._grant, number=number)]
+
+    def is_unclear(self, event: Event) -> bool:
+        """Say whether it depends on the state if its last grant was launched.
+
+        Its own events do not tell that where one gives it GPUs, and none was about that attempt.
+        Where outcomes take no time, it was launched.
+        """
+        if not isinstance(event, facts.AllocationChanged) or not event.allocation.shares:
+            return False
+        is_open = bool(self.attempts) and self.attempts[-1].released_us is None
+        return self._grant is not None and not is_open and not event.instant
+
+    def launched(self, number: int) -> None:
+        """Note that an attempt has what was granted last, if it is not known yet."""
+        if self._grant is not None:
+            self._attempt(number, self._grant.granted_us)
 
     def take(self, event: Event) -> None:
         """Go through the next event about the job."""
@@ -373,7 +392,7 @@ class JobHistory:
             if _is_opened(current.allocation, event.allocation):
                 current.allocation = event.allocation
                 return
-            current.asked_us, current.is_asked_early = event.at_us, current.started_us is None
+            current.asked_us = event.at_us
         granted = event.allocation
         if granted.shares:
             self._grant = self.attempt_type(0, granted, event.because.rule, event.at_us)
@@ -441,15 +460,40 @@ def _is_opened(held: Allocation, given: Allocation) -> bool:
     return is_packed and held.shares == given.shares
 
 
-def history_of(events: Iterable[Event]) -> JobHistory | None:
-    """Return the history that a job's events tell; None if it was never submitted."""
-    history: JobHistory | None = None
-    for event in events:
+async def read_histories(
+    reader: LogReader, job_ids: Iterable[JobId], upto: int | None = None
+) -> dict[JobId, JobHistory]:
+    """Return the histories of jobs that were submitted, up to an event.
+
+    The index finds their own events. The log is folded for those that are unclear alone, from the
+    nearest snapshots on.
+
+    Args:
+        reader: the log.
+        job_ids: which jobs.
+        upto: the last event; None: that of the log.
+    Raises:
+        LogDamagedError: the bytes are not what was written.
+        IllegalEventError: an event does not fit those before it.
+    """
+    found: dict[JobId, JobHistory] = {}
+    fold = LogFold(reader)
+    events = [
+        (seq, job_id, event)
+        for job_id in job_ids
+        for seq, event in await reader.job_events(job_id, upto)
+    ]
+    for seq, job_id, event in sorted(events, key=itemgetter(0)):
+        history = found.get(job_id)
         if isinstance(event, facts.JobSubmitted):
-            history = JobHistory(event)
+            found[job_id] = JobHistory(event)
         elif history is not None:
+            if history.is_unclear(event):
+                job = (await fold.reach(seq - 1)).jobs[job_id]
+                if job.since_us is not None:
+                    history.launched(job.attempt)
             history.take(event)
-    return history
+    return found
 
 
 ENDED_MOST = 10_000
@@ -458,8 +502,8 @@ ENDED_MOST = 10_000
 class JobHistories:
     """Histories by job: all that go on, and the newest of those that have ended.
 
-    Fed with every durable event, in order. Jobs submitted before the daemon started are not among
-    them until somebody asked: the log has those.
+    Fed with every durable event, in order. Jobs submitted before the daemon started, or of which an
+    event was unclear, are not among them until somebody asked: the log has those.
     """
 
     def __init__(self) -> None:
@@ -478,6 +522,9 @@ class JobHistories:
         if isinstance(event, facts.JobSubmitted):
             self._going[job_id] = JobHistory(event)
         elif (history := self._going.get(job_id)) is not None:
+            if history.is_unclear(event):
+                del self._going[job_id]
+                return
             history.take(event)
             if isinstance(event, JOB_ENDS):
                 del self._going[job_id]

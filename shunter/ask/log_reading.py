@@ -194,6 +194,18 @@ class LogFold:
                     fold_events(self.state, events, self._rules)
         return self.state
 
+    async def reach(self, seq: int) -> State:
+        """Fold up to an event, from the newest snapshot on; return the state then.
+
+        Raises:
+            LogDamagedError: the bytes are not what was written.
+            IllegalEventError: an event does not fit those before it.
+        """
+        snapshot = await self._reader.snapshot_at(seq)
+        if snapshot is not None and snapshot.seq > self.state.seq:
+            await self.restore(snapshot)
+        return await self.forward(seq)
+
     async def read(
         self, to: int | None = None, advance: Advance | None = None
     ) -> AsyncIterator[Sequence[Event]]:
@@ -238,8 +250,7 @@ class LogFold:
 
 async def state_at(reader: LogReader, seq: int) -> State:
     """Return the state right after an event, from the newest snapshot before it."""
-    fold = await LogFold(reader).restore(await reader.snapshot_at(seq))
-    return await fold.forward(seq)
+    return await LogFold(reader).reach(seq)
 
 
 def noted_us_of(event: Event) -> int | None:

@@ -9,6 +9,7 @@ from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
 from shunter.core import (
     GRANTED,
     RUNNING,
+    UNTIL_ROUND,
     WAITING,
     Cluster,
     Health,
@@ -29,7 +30,6 @@ HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 JOB_STATES = (*(phase.value for phase in JobPhase), HELD, SUSPENDED, STOPPED)
 """All that `job_state` may return."""
 
-_FIRST = Wait(Reason.waiting_for_round)
 _HELD = Wait(Reason.held)
 _FOR_RELEASE = Wait(Reason.waiting_for_release)
 _BACKING_OFF = Wait(Reason.backing_off)
@@ -77,7 +77,7 @@ def wait_of(job: Job, state: State, waits_as: Demand | None = None) -> Wait | No
         return proposal
     if job.wait is not None and job.left_for is None:  # else it is of an earlier wait
         return job.wait
-    return state.class_waits.get(waits_as or job.waits_as) or job.left_for or _FIRST
+    return state.class_waits.get(waits_as or job.waits_as) or job.left_for or UNTIL_ROUND
 
 
 def wait_to_count(job: Job, state: State, waits_as: Demand | None = None) -> Wait | None:

@@ -153,6 +153,41 @@ def verify(
             output.print_line(f"anchor at sequence number {number(report.anchor_seq)}")
 
 
+@log_commands.command()
+def sql(
+    log: LogAddress,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="One SELECT.")],
+    as_json: Json = False,
+) -> None:
+    """Answer in SQL over `events`: seq, at_us, kind, job_id, payload (JSON)."""
+    import asyncio
+
+    from shunter.events.log import query_log
+
+    async def opened() -> None:
+        async with reading(log) as reader:
+            await reader.head()
+
+    asyncio.run(opened())
+    with query_log(log, question) as answered:
+        rows = [[_shown(value) for value in row] for row in answered.rows]
+    if as_json:
+        output.print_json({"schema": 1, "columns": answered.columns, "rows": rows})
+        return
+    columns = [
+        output.Column(title, all(isinstance(row[place], int | float) for row in rows))
+        for place, title in enumerate(answered.columns)
+    ]
+    output.print_table(
+        columns, [["" if value is None else str(value) for value in row] for row in rows]
+    )
+
+
+def _shown(value: object) -> object:
+    """Return a value as JSON has it: bytes as hexadecimal digits."""
+    return value.hex() if isinstance(value, bytes) else value
+
+
 @log_commands.command(hidden=True)  # it is `shunter admin reindex`
 def reindex(log: LogAddress) -> None:
     """Rebuild what is derived from the events of a log; no event is changed."""

@@ -33,13 +33,20 @@ def simulate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a log that exists.")
     ] = False,
+    plain_log: Annotated[
+        bool,
+        typer.Option(
+            "--plain-log",
+            help="Do not compress the log: plain SQL reads it, and it is five times as large.",
+        ),
+    ] = False,
 ) -> None:
     """Run a config on a simulated cluster and sum up what happened."""
     from shunter.run import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
     check_target(jobs_out, loaded.config.log.url, loaded.layers.inputs())
-    result = _run(loaded, overwrite)
+    result = _run(loaded, overwrite, plain_log)
     for sentence in result.report.sentences():
         output.note(f"{result.trace.source}: {sentence}")
     for sentence in result.remarks:
@@ -62,11 +69,11 @@ def _chosen(policy: str | None, log: str | None) -> list[tuple[str, str]]:
     return chosen
 
 
-def _run(loaded: "LoadedConfig", overwrite: bool) -> "RunResult":
+def _run(loaded: "LoadedConfig", overwrite: bool, plain_log: bool) -> "RunResult":
     from shunter.run import simulate as run
 
     with output.progress(f"{loaded.config.policy.name}: jobs ended") as report:
-        return run(loaded, overwrite=overwrite, report=report)
+        return run(loaded, overwrite=overwrite, report=report, plain_log=plain_log)
 
 
 def _print(document: "RunDocument") -> None:

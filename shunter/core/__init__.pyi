@@ -132,6 +132,7 @@ from .state import (
     TRANSITIONS as TRANSITIONS,
     TURN_WEIGHT_LEAST as TURN_WEIGHT_LEAST,
     TURN_WEIGHT_MOST as TURN_WEIGHT_MOST,
+    UNTIL_ROUND as UNTIL_ROUND,
     WAITING as WAITING,
     FoldResult as FoldResult,
     Job as Job,

@@ -240,6 +240,9 @@ class ProposalBook:
         self.reserved.pop(job_id, None)
 
 
+UNTIL_ROUND = Wait(Reason.waiting_for_round)
+"""Why a job waits of which nothing is known until a round has looked at it."""
+
 PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
 """Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
 
@@ -288,17 +291,18 @@ class Job:
     was launched. `split` is how many GPUs each rank (one a server) had when its checkpoints were
     saved; empty: any will do. `stays_on` has one too large to copy. `counts_from_us` is the instant
     from which guards and turns count what its attempt has run, if not `since_us`. `left_for` is why
-    its last attempt left, for which it waits until a round says. `tells_training` says that an
-    attempt has told its first mini-batch. `must_consolidate` says that its placement makes it wait
-    for the fewest servers that could hold it. `outcome` is how it ended, for whoever is told of the
-    end: the state has no such jobs. `learned` is the last attempt of which it was learnt where it
-    is, `keeps_shares` the last one that refused other CPUs or memory. `pace` is what it measures of
-    its mini-batches; with `packed_with` it has its turns on the same GPUs at once. `turn_mask` are
-    the GPUs of its server that it has in its turn. `moves` is the attempt that takes its GPUs anew
-    with each turn, `best_batch` its fastest mini-batch alone on its GPUs. `first_spec` is what it
-    was submitted with, if its gang has another size now. `attempt_since_us` is when its attempt
-    began, if not `since_us`, as with turns. `off_turn_gpu_us` is for how long others had turns on
-    its GPUs, in GPU-microseconds, complete up to `since_us` as service is.
+    its last attempt left, for which it waits until a round says; `UNTIL_ROUND`: `wait` is of an
+    earlier wait. `tells_training` says that an attempt has told its first mini-batch.
+    `must_consolidate` says that its placement makes it wait for the fewest servers that could hold
+    it. `outcome` is how it ended, for whoever is told of the end: the state has no such jobs.
+    `learned` is the last attempt of which it was learnt where it is, `keeps_shares` the last one
+    that refused other CPUs or memory. `pace` is what it measures of its mini-batches; with
+    `packed_with` it has its turns on the same GPUs at once. `turn_mask` are the GPUs of its server
+    that it has in its turn. `moves` is the attempt that takes its GPUs anew with each turn,
+    `best_batch` its fastest mini-batch alone on its GPUs. `first_spec` is what it was submitted
+    with, if its gang has another size now. `attempt_since_us` is when its attempt began, if not
+    `since_us`, as with turns. `off_turn_gpu_us` is for how long others had turns on its GPUs, in
+    GPU-microseconds, complete up to `since_us` as service is.
     """
 
     job_id: JobId
@@ -490,7 +494,8 @@ class State:
     ended how; which ones, and under which keys jobs were submitted, is no part of the state: it
     grows with history: `PastJobs`. `corrections` are, by model, cells of the table of sensitivity,
     last ones last, `learnt` what its gangs measured. `trials` are by the first of their jobs,
-    `verdicts` how they ended. `has_live_turns`: on real servers. `proposals`: of job schedulers.
+    `verdicts` how they ended. `unseen` are jobs whose recorded reason is of an earlier wait until a
+    round has looked at them. `has_live_turns`: on real servers. `proposals`: of job schedulers.
     `gang_turns`: since when servers are on of gangs that wait for their other ones.
     """
 
@@ -528,12 +533,15 @@ class State:
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)
     last_demand: Demand | None = field(default=None, compare=False, metadata=DERIVED)
     resumable: dict[JobId, None] = field(default_factory=dict, metadata=DERIVED)
+    unseen: dict[JobId, None] = field(default_factory=dict, compare=False, metadata=DERIVED)
 
     def restored(self) -> None:
         """Rebuild what is derived: who holds which GPUs, and what each queue uses."""
         for job in self.jobs.values():
             if job.checkpoints is not None or job.split:
                 self.resumable[job.job_id] = None
+            if job.left_for == UNTIL_ROUND and job.since_us is None:
+                self.unseen[job.job_id] = None
             job.demand = self.interned(job.demand)
             self._occupy(job)
             self.queue_of(job).gpus += job.allocation.gpus

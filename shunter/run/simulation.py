@@ -11,7 +11,7 @@ import signal
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from statistics import fmean
 from types import FrameType
@@ -219,6 +219,7 @@ def simulate(
     report: Report | None = None,
     listeners: Sequence[Observers] = (),
     driver: Driver | None = None,
+    plain_log: bool = False,
 ) -> RunResult:
     """Run a config and return its result; its log is closed then.
 
@@ -229,6 +230,7 @@ def simulate(
         report: told now and then how many jobs have ended, and of how many.
         listeners: told of each fact once it is folded.
         driver: a program that watches the jobs and gives orders.
+        plain_log: do not compress the log, so that `sqlite3` answers questions about it.
     Raises:
         TraceError: the trace is wrong.
         ConfigError: the config and the jobs do not go together.
@@ -241,13 +243,17 @@ def simulate(
         jobs = load_jobs(loaded) if trace is None else trace
         clock.parsed()
         setup = set_up(loaded, jobs)
-        return asyncio.run(_run(setup, clock, overwrite, report, listeners, driver))
+        keep = loaded.config.log
+        opened = open_log(
+            keep.url, overwrite=overwrite, mode=keep.permissions, compressed=not plain_log
+        )
+        return asyncio.run(_run(setup, clock, opened, report, listeners, driver))
 
 
 async def _run(
     setup: Setup,
     clock: _Clock,
-    overwrite: bool,
+    opened: AbstractAsyncContextManager[LogWriter],
     report: Report | None,
     others: Sequence[Observers],
     driver: Driver | None,
@@ -264,7 +270,7 @@ async def _run(
         listeners.append(proposals.observers())
     core = Scheduler(setup.runtime.policy, setup.runtime.rules, listeners=listeners)
     world = setup.backend if driver is None else DrivenWorld(setup.backend, driver, core.view)
-    async with open_log(config.log.url, overwrite=overwrite, mode=config.log.permissions) as log:
+    async with opened as log:
         await log.note_sources(sources_of(config.policy.name))
         _emit(core, setup.opening(log.term))
         every = config.log.snapshot_every

@@ -15,6 +15,13 @@ TABLE = [
         needed=(2, 0),
         says_part="2 of 2 are used",
     ),
+    row(
+        "it is held back by jobs of its queue alone",
+        f"{USED}; j2: 1 GPU for 100 at 2; under fifo_backfill",
+        "j1 at 50",
+        blockers=["j0"],
+        queue_blockers=["j0"],
+    ),
     row("a job of the queue ends", USED, "j1 at 100", phase="running", decided_at=100),
     row(
         "a part of the quota is left, and less than it needs",

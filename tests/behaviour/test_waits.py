@@ -23,6 +23,9 @@ ROUNDS = "servers 4; rounds of 10; under fifo_backfill; j0: 4 GPUs for 100"
 CLASS = f"{ROUNDS}; j1: 4 GPUs for 5 at 3; j2: 4 GPUs for 5 at 23"
 DRAINED = "servers 4 2; j0: 1 GPU for 100; j1: 4 GPUs at 10; ana drains n0 at 5"
 TASK = "1 GPU for 50, array=j0, at_once={at_once}, array_index={index}"
+WITHOUT_GPUS = "servers 4, cpus_milli=64000; j0: 3 GPUs for 100; " + "; ".join(
+    [*(f"j{n}: 0 GPUs for 100 at {n}, cpus_milli=1000" for n in range(1, 5)), "j5: 4 GPUs at 5"]
+)
 QUEUED = "servers 4; j0: 4 GPUs for 100; " + "; ".join(
     f"j{number}: 4 GPUs for 50 at {number}" for number in range(1, 7)
 )
@@ -85,6 +88,44 @@ CAPACITY = [
                 "limited": 0,
             },
         },
+    ),
+    row(
+        "who must not be overtaken is named to those behind it, in the queue too",
+        STRICT,
+        "j2 at 50",
+        queue_blockers=["j1", "j0"],
+    ),
+    row("and who runs to itself", STRICT, "j1 at 50", queue_blockers=["j0"]),
+    row(
+        "who blocked it when its reason was recorded, and has ended, is not named in the queue",
+        "servers 4; under fifo_backfill; j0: 1 GPU; j1: 3 GPUs for 90; j2: 4 GPUs at 2; "
+        "j3: 4 GPUs at 3",
+        "j3 at 20",
+        queue="too few GPUs are free; needs 4, 1 free; held back by j1",
+    ),
+    row(
+        "jobs without GPUs hold no GPUs",
+        f"{WITHOUT_GPUS}; under fifo_backfill",
+        "j5 at 50",
+        blockers=["j0"],
+        queue_blockers=["j0"],
+        ahead_part="ahead on GPUs: 1 job on 3 GPUs",
+    ),
+    row(
+        "but they hold CPUs",
+        "servers 4, cpus_milli=4000; j0: 0 GPUs for 100, cpus_milli=3000; "
+        "j1: 2 GPUs at 1, cpus_milli=2000",
+        "j1 at 50",
+        reason="cpu_or_memory_short",
+        blockers=["j0"],
+        queue_blockers=["j0"],
+    ),
+    row(
+        "the queue tells which CPUs and memory a job has",
+        "servers 4, cpus_milli=8000, memory_mb=400; j1: 4 GPUs for 90; "
+        "j0: 1 GPU for 90, cpus_milli=1500, memory_mb=100; under fifo_backfill",
+        "j0 at 99",
+        held=(1.5, 100),
     ),
     row(
         "no CPUs are left beside the free GPUs",
@@ -254,6 +295,7 @@ OF_ITS_OWN = [
         tasks(2, 1),
         "j1 at 20",
         says_first="1 task of array j0 may run at once, and j0 comes first",
+        queue="it is not its turn in its array; 1 task of its array may run at once",
     ),
 ]
 
@@ -266,12 +308,20 @@ OF_SERVERS = [
         checked=True,
         blockers=[],
         says_first="it needs 4 GPUs, and 2 are in service: n0 is drained",
+        queue="too few GPUs are in service; needs 4, 1 free; n0 is drained",
     ),
     row(
         "it waited for a drained server that is back",
         f"{DRAINED}; ana restores n0 at 60",
         "j1 at 90",
         reasons=["node_drained"],
+    ),
+    row(
+        "a GPU that is set aside on a healthy server is no lost server",
+        "servers 4; j0: 1 GPU for 100; j1: 4 GPUs at 10; ana sets aside GPU 3 of n0 at 5",
+        "j1 at 50",
+        reason="gpus_quarantined",
+        queue_part="too few GPUs are in service; needs 4, 2 free; GPU 3 of n0 is set aside",
     ),
     row(
         "single GPUs are set aside",
@@ -371,7 +421,10 @@ RELEASES = [
         holders=[("j0", "suspending", "n0[0-3]")],
         made_room=["j0"],
         needs=["the GPUs that it was granted are left by j0"],
+        queue="it was granted GPUs that others have yet to leave; needs 4, 0 free; held back by j0",
+        counted="waiting_for_release",
     ),
+    row("who leaves them waits for nothing", LEAVING, "j0 at 31", reason=None, counted=None),
     row(
         "who starts as it comes waited for the round, whatever others of its class wait for later",
         "servers 4; j0: 4 GPUs; j1: 4 GPUs for 20 at 30; j2: 4 GPUs for 5 at 32",
@@ -430,7 +483,8 @@ DISPLACED = [
         says_first=(
             "it needs 8 GPUs, and beside what others hold there are 4: others hold 4 GPUs of n0"
         ),
-        queue="others hold too many of the GPUs; needs 8, 0 free; others hold 4 GPUs of n0",
+        queue="others hold too many of the GPUs; needs 8, 0 free; held back by j1; "
+        "others hold 4 GPUs of n0",
         needs=["others leave 4 GPUs or more of one type, or servers join"],
     ),
     row(

@@ -11,6 +11,7 @@ A scene is a text of clauses, parted by semicolons or line ends:
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
+    n0 dies at 8; n0 returns at 12      a server of the simulation, with what runs on it
     live; j1 exits with 1 at 30         a live cluster, and what is seen; see `live_core.py`
 
 Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at
@@ -20,16 +21,24 @@ metrics must give the same reason.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shunter.api import queue_document
-from shunter.ask import state_document, told_apart, wait_of
-from shunter.ask.why import Explanation, details, document, needs, suffices
-from shunter.backends.simulated import Costs, Credit, EndSeen, Progress, RoundEnds
+from shunter.ask import state_document, told_apart, wait_of, wait_to_count
+from shunter.ask.why import Explanation, details, document, needs, rank_lines, suffices
+from shunter.backends.simulated import (
+    Costs,
+    Credit,
+    EndSeen,
+    NodeChange,
+    Progress,
+    RecordedFailures,
+    RoundEnds,
+)
 from shunter.cli import clause
 from shunter.core import (
     CancelJob,
@@ -41,6 +50,7 @@ from shunter.core import (
     JobPhase,
     Policy,
     QuarantineGpu,
+    ReleaseGpu,
     ReleaseJob,
     ResizeJob,
     RestoreNode,
@@ -52,6 +62,8 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds import SpeedModel
 from shunter.events import (
     Allocation,
+    AttemptLost,
+    CheckpointDiscarded,
     Dependency,
     DependsWhen,
     Event,
@@ -67,6 +79,7 @@ from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 Scene = str | Callable[[], Recorded]
+T = TypeVar("T", bound=Event)
 
 
 @dataclass(frozen=True)
@@ -128,7 +141,7 @@ class Answer:
     found: Explanation
     said: dict[str, Any]
     state: State
-    events: list[Event]
+    events: Sequence[Event]
     resumed: Resumed
 
     @property
@@ -139,10 +152,11 @@ class Answer:
     @property
     def row(self) -> Any:
         """Return the row of the job in the queue."""
-        job = self.state.jobs[JobId(self.found.story.job_id)]
-        ranks = {job.job_id: 1}
-        (row,) = queue_document(self.state, [job], str, now="", ranks=ranks)["jobs"]
-        return row
+        jobs = self.state.jobs.values()
+        waiting = (job.job_id for job in jobs if job.is_eligible)
+        ranks = {job_id: rank for rank, job_id in enumerate(waiting, 1)}
+        rows = queue_document(self.state, jobs, str, now="", ranks=ranks)["jobs"]
+        return next(row for row in rows if row["id"] == self.found.story.job_id)
 
     @property
     def blockers(self) -> Any:
@@ -166,11 +180,39 @@ def _became(got: Answer) -> dict[str, Any] | None:
     return found and {"what": found["what"], "after_s": found["after_s"], "ended": ended}
 
 
+def _counted(got: Answer) -> str | None:
+    wait = wait_to_count(got.state.jobs[JobId(got.found.story.job_id)], got.state)
+    return None if wait is None else wait.reason.value
+
+
 def _is_older_than_job(got: Answer) -> bool:
     """Say whether its reason is older than the job; the sentence and the number must agree."""
     told = any("before it came" in line for line in details(got.found))
     assert told == got.decision["is_older_than_job"]
     return told
+
+
+def _runs(got: Answer) -> list[str]:
+    """Return where it ran, from when until when, and what ended that."""
+    runs = [part for part in got.said["timeline"] if part["what"] == "run"]
+    told = "{where} {from_us}-{to_us} {ended_by}"
+    return [told.format_map({**run, "to_us": run["to_us"] or ""}).strip() for run in runs]
+
+
+def _servers(got: Answer) -> dict[str, str]:
+    """Return of each server whether it is there, and what is out of use."""
+    return {
+        str(server.name): str(server.health)
+        + (", drained" if server.drained else "")
+        + (f", without {server.quarantined:#b}" if server.quarantined else "")
+        for server in got.state.cluster.servers.values()
+    }
+
+
+def _of_job(got: Answer, kind: type[T]) -> list[T]:
+    """Return the events of a kind that are of the job that was asked for."""
+    job_id = got.found.story.job_id
+    return [e for e in got.events if isinstance(e, kind) and getattr(e, "job_id", None) == job_id]
 
 
 NAMES: dict[str, Callable[[Answer], Any]] = {
@@ -190,6 +232,10 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "says_last": lambda got: details(got.found)[-1],
     "promises": lambda got: any("promise" in line for line in details(got.found)),
     "queue": lambda got: clause(got.row["reason"]),
+    "queue_blockers": lambda got: got.row["reason"]["blockers"],
+    "held": lambda got: (got.row["cpus_held"], got.row["memory_mb_held"]),
+    "counted": _counted,  # the reason that metrics count of it
+    "ahead": lambda got: rank_lines(got.found),
     "to_do": lambda got: got.said["short"]["to_do"],
     "place": lambda got: got.said["rank"],
     "rounds": lambda got: len(got.found.story.rounds),  # that looked at it
@@ -217,6 +263,12 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     },
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
+    "runs": _runs,
+    "lost_us": lambda got: [lost.lost_us for lost in _of_job(got, AttemptLost)],
+    "discarded": lambda got: [
+        (each.attempt, *each.nodes, each.cause) for each in _of_job(got, CheckpointDiscarded)
+    ],
+    "servers": _servers,
 }
 """What a row may say, by its name."""
 
@@ -304,11 +356,13 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "releases": lambda at, what, by, _: ReleaseJob(at, JobId(what), by),
     "cancels": lambda at, what, by, _: CancelJob(at, JobId(what), by),
     "resizes": lambda at, what, by, to: ResizeJob(at, JobId(what), int(to), by),
-    "gives up": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
     "drains": lambda at, what, by, _: DrainNode(at, NodeName(what), by),
     "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
+    "takes back GPU": lambda at, what, by, to: ReleaseGpu(at, NodeName(to), int(what), by),
+    "gives up the checkpoint of": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
 }
+_CHANGE = re.compile(r"(n\d+) (dies|returns) at (\d+s?)")
 _ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+s?)")
 _JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+[sm]?))?(?: at (\d+[sm]?))?(?:, (.+))?")
 
@@ -328,6 +382,8 @@ class _Reading:
         if order := _ORDER.fullmatch(clause):
             by, what_to_do, what, to, at = order.groups()
             self.orders.append(_ORDERS[what_to_do](us(at), what, by, to or ""))
+        elif change := _CHANGE.fullmatch(clause):
+            self._change(us(change[3]), NodeName(change[1]), is_loss=change[2] == "dies")
         elif job := job_in(clause):
             self._made["jobs"] += (job,)
         elif self.live is not None and self.live.takes(clause):
@@ -357,6 +413,13 @@ class _Reading:
             self._made["guards" if kind == "guard" else kind] = made(**fields_of(rest))
         else:
             raise ValueError(f"no clause of a scene: {clause!r}")
+
+    def _change(self, at_us: int, node: NodeName, *, is_loss: bool) -> None:
+        """Let a server of the simulation die or return."""
+        known = self._made.get("failures", RecordedFailures()).known
+        change = NodeChange(at_us, node, is_loss=is_loss, cause="server")
+        changes = sorted((*known, change), key=lambda each: each.at_us)
+        self._made["failures"] = RecordedFailures(tuple(changes))
 
     def world(self) -> dict[str, Any]:
         """Return the fields of a `World`; with the speeds that jobs of several sizes need."""

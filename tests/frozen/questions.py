@@ -16,7 +16,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from shunter.api import queue_document
-from shunter.ask import Verifier, clock, history_of
+from shunter.ask import Verifier, clock, read_histories
 from shunter.ask.why import document
 from shunter.cli import app
 from shunter.core.ranking import Ranking
@@ -25,7 +25,7 @@ from shunter.events.log import import_jsonl, open_log, read_log
 from shunter.run import rebuild
 from tests.replay.eventful_run import eventful
 from tests.replay.golden_runs import SOLVED, SOLVED_FOLDER
-from tests.replay.recording import Recorded, asked
+from tests.replay.recording import Recorded, asked, reading
 from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated
 from tests.replay.truth.scenes import SCENES, Scene
 
@@ -86,7 +86,11 @@ class Logs:
             found = printed("why", words[0], "--log", self.of(run), *words[1:])
         else:
             recorded = self.recorded(run) if scene is None else scene.run()
-            found = _queue(recorded, words[0]) if kind == "queue" else _history(recorded.events)
+            found = (
+                _queue(recorded, words[0])
+                if kind == "queue"
+                else asyncio.run(_history(recorded.events))
+            )
         return _stable(found, f"{self.folder}/")
 
 
@@ -114,12 +118,13 @@ def _queue(recorded: Recorded, place: str) -> Any:
     return queue_document(state, state.jobs.values(), clock, now=now, ranks=ranks)
 
 
-def _history(events: Sequence[Event]) -> Any:
+async def _history(events: Sequence[Event]) -> Any:
     """Return each job's row of `shunter history`, with the attempts that `shunter show` prints."""
     found = []
-    for job_id in [event.job_id for event in events if isinstance(event, JobSubmitted)]:
-        history = history_of(one for one in events if getattr(one, "job_id", "") == job_id)
-        assert history is not None, job_id
+    async with reading(events) as reader:
+        ids = [event.job_id for event in events if isinstance(event, JobSubmitted)]
+        histories = await read_histories(reader, ids)
+    for job_id, history in histories.items():
         row = {"id": job_id} if history.outcome is None else history.row(clock)
         found.append({"row": row, "attempts": [one.document(clock) for one in history.attempts]})
     return found

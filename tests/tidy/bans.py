@@ -145,13 +145,17 @@ def set_iteration(source: Source) -> Iterator[Finding]:
 
 
 def unsorted_listing(source: Source) -> Iterator[Finding]:
-    """A directory listing stands inside `sorted`: its order is the file system's."""
-    wrapped = {
-        id(argument)
-        for call in _calls(source)
-        if qualified_name(call.func) == "sorted"
-        for argument in _unwrapped(call.args)
-    }
+    """A directory listing stands inside `sorted`: its order is the file system's.
+
+    One that is closed by `with` is named there, and the name stands inside `sorted`.
+    """
+    sorts = [call for call in _calls(source) if qualified_name(call.func) == "sorted"]
+    wrapped = {id(argument) for call in sorts for argument in _unwrapped(call.args)}
+    names = {name.id for call in sorts for name in ast.walk(call) if isinstance(name, ast.Name)}
+    for block in source.nodes(ast.With):
+        for item in block.items if isinstance(block, ast.With) else ():
+            if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id in names:
+                wrapped.add(id(item.context_expr))
     for call in _calls(source):
         if _called_name(call) in LISTINGS and id(call) not in wrapped:
             yield source.finding(call.lineno, f"{_called_name(call)}() outside sorted()")

@@ -49,6 +49,7 @@ BAD = [
     (bans.unsorted_listing, ANYWHERE, "paths = list(folder.glob('*'))"),
     (bans.unsorted_listing, ANYWHERE, "glob('*')"),
     (bans.unsorted_listing, ANYWHERE, "[x for x in folder.iterdir()]"),
+    (bans.unsorted_listing, ANYWHERE, "with os.scandir(p) as found: list(found)"),
     (bans.blind_except, CORE, "try: f()\nexcept Exception: pass"),
     (bans.blind_except, CORE, "try: f()\nexcept (OSError, BaseException) as e: pass"),
     (bans.blind_except, CORE, "try: f()\nexcept: pass"),
@@ -104,6 +105,7 @@ GOOD = [
     (bans.set_iteration, ANYWHERE, "len(set(y)); x in {1, 2}; {1} | {2}"),
     (bans.unsorted_listing, ANYWHERE, "for x in sorted(os.listdir(p)): pass"),
     (bans.unsorted_listing, ANYWHERE, "sorted(x.name for x in folder.glob('*'))"),
+    (bans.unsorted_listing, ANYWHERE, "with os.scandir(p) as found: sorted(found)"),
     (bans.blind_except, CORE, "try: f()\nexcept (OSError, ValueError): pass"),
     (
         bans.blind_except,

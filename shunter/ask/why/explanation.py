@@ -317,7 +317,13 @@ class Explanation:
             return str(self.outcome)
         if self.job is not None and self.job.phase is JobPhase.running and self.job.speed == 0:
             return "running" if self.job.awaits_turn and not self._was_stopped else "stopped"
-        return str(self.job.phase if self.job else JobPhase.waiting)
+        job = self.job
+        if job is None:
+            return str(JobPhase.waiting)
+        is_over = bool(job.end_cause) or job.exit_code is not None
+        if is_over and job.phase is JobPhase.waiting:  # it has lost its GPUs, its end comes next
+            return str(JobPhase.ending)
+        return str(job.phase)
 
     @property
     def _was_stopped(self) -> bool:

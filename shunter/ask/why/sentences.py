@@ -75,7 +75,7 @@ def _since_us(found: Explanation, run: RunSpan) -> int:
     if found.phase == STOPPED:
         stops = [each.at_us for seq, each in own if isinstance(each, facts.JobStopped)]
         return max([run.from_us, *stops])
-    if found.job is not None and found.job.phase in (JobPhase.suspending, JobPhase.ending):
+    if found.job is not None and found.phase in (JobPhase.suspending, JobPhase.ending):
         since_us = phase_since_us(found.job, own)
         return run.from_us if since_us is None else since_us
     return run.from_us

@@ -9,7 +9,7 @@ from shunter.ask.recorded_terms import Began, config_of
 from shunter.ask.waits import told_apart, wait_to_count
 from shunter.ask.why.job_events import JobEvents, Own, Round, gives_gpus, is_ordered
 from shunter.ask.words import clock
-from shunter.core import Health, Job, JobPhase, State
+from shunter.core import UNTIL_ROUND, Health, Job, JobPhase, State
 from shunter.core.planning import Classing
 from shunter.events import (
     DISPLACED,
@@ -20,7 +20,6 @@ from shunter.events import (
     Event,
     JobId,
     NodeName,
-    Reason,
     Wait,
     facts,
     is_preemption,
@@ -104,7 +103,10 @@ def runs_and_waits(
 
 
 class _Timeline:
-    """Follows a job from event to event, and keeps what it waits or runs since."""
+    """Follows a job from event to event, and keeps what it waits or runs since.
+
+    One that is ending and has left its GPUs does neither, until it has ended or is retried.
+    """
 
     def __init__(self, submitted: Own) -> None:
         self.runs: list[RunSpan] = []
@@ -119,6 +121,7 @@ class _Timeline:
         self._holds: Own | None = None
         self._where = NOTHING
         self._told_to_leave: Own | None = None
+        self._is_ending = False
         self._gone_us: int | None = None  # its processes, seen later where nobody watched
         self._left_us = -1
 
@@ -127,6 +130,7 @@ class _Timeline:
         self.stop(at_us, seq)
         self._runs_since, self._holds = (seq, at_us), self._granted
         self._waits_since = self._told_to_leave = self._gone_us = None
+        self._is_ending = False
         self._where = _given_by(self._holds)
 
     def follow(self, own: Own) -> None:
@@ -141,12 +145,14 @@ class _Timeline:
             self._where = event.allocation
         if isinstance(event, facts.AttemptEnded):
             self._gone_us = event.ended_us
-        if self._runs_since is not None and _leaves(own):
-            self._leave(own, ends=ends)
+        if self._runs_since is not None:
+            self._is_ending |= isinstance(event, _ENDINGS)
+            if _leaves(own):
+                self._leave(own, ends=ends)
         elif ends and self._waits_since is not None:
             self._end_within(own)
-        elif isinstance(event, facts.JobRetried) and self.runs:
-            self.runs[-1] = replace(self.runs[-1], ended_by=own)
+        elif self._is_ending and isinstance(event, (*JOB_ENDS, facts.JobRetried)):
+            self._end_after(own, ends=ends)
         if gives_gpus(event):
             self._granted = own
 
@@ -166,7 +172,7 @@ class _Timeline:
             to_us = max(self._gone_us, self._runs_since[1])
         self.runs.append(self._run(to_us, by))
         self._runs_since = None
-        self._waits_since = None if ends else (own.seq, to_us, by)
+        self._waits_since = None if ends or self._is_ending else (own.seq, to_us, by)
 
     def _end_within(self, own: Own) -> None:
         """End a wait; one that began with the release of GPUs at this instant was none."""
@@ -179,11 +185,21 @@ class _Timeline:
         self.waits.append(Waiting(seq, from_us, to_us, after, own.seq))
         self._waits_since = None
 
+    def _end_after(self, own: Own, *, ends: bool) -> None:
+        """Say what became of a job that was ending and has left its GPUs."""
+        self.runs[-1] = replace(self.runs[-1], ended_by=own)
+        to_us, self._is_ending = self.runs[-1].to_us, False
+        assert to_us is not None, "its attempt is over"
+        self._waits_since = None if ends else (own.seq, to_us, own)
+
     def _run(self, to_us: int | None, by: Own | None) -> RunSpan:
         assert self._runs_since is not None, "only a run can end here"
         number = len(self.runs) + 1
         return RunSpan(number, *self._runs_since, to_us, self._where, self._holds, by)
 
+
+_ENDINGS = (facts.AttemptEnded, facts.JobCancelRequested, facts.TimeLimitReached)
+"""After these an attempt that is under way leaves its GPUs for good."""
 
 _OF_ALL = frozenset(
     (
@@ -223,6 +239,7 @@ class WaitReasons:
         self._round: Round | None = None
         self._of_classes: dict[Demand, Round] = {}
         self._of_own: Round | None = None
+        self._is_unseen = False
         self._of_leaving: Round | None = None
         self._classing: Classing | None = None
         self._last: tuple[Wait, Round | None] | None = None
@@ -258,8 +275,11 @@ class WaitReasons:
             return
         job = state.jobs.get(self._job_id)
         if job is None or job.phase not in (JobPhase.waiting, JobPhase.granted):
-            self._last = None
+            self._last, self._is_unseen = None, False
             return
+        if self._is_unseen and job.left_for is None:
+            self._of_own = self._round  # it found again what was recorded before
+        self._is_unseen = job.left_for == UNTIL_ROUND
         demand = self._class_of(job, state)
         wait = wait_to_count(job, state, demand)
         assert wait is not None, "a job that waits has a reason"
@@ -295,7 +315,7 @@ class WaitReasons:
         if wait is job.wait:
             return self._of_own
         if wait is job.left_for:
-            return self._of_leaving
+            return None if wait == UNTIL_ROUND else self._of_leaving
         if wait is not state.class_waits.get(demand):
             return None
         if demand not in self._of_classes:
@@ -309,8 +329,7 @@ def segments_of(story: JobEvents, waiting: Waiting, reasons: WaitReasons) -> lis
     """Return the parts of a wait, each with the reason that held then.
 
     Within an instant only the last reason counts. Where the whole wait lies within one, that is
-    the last reason before the round that ended it. A job that has left its GPUs and is ending has
-    none, and no round will look at it.
+    the last reason before the round that ended it.
     """
     end_us = story.at_us if waiting.to_us is None else waiting.to_us
     changes = [
@@ -334,8 +353,8 @@ def segments_of(story: JobEvents, waiting: Waiting, reasons: WaitReasons) -> lis
             found.append(Segment(each.at_us, end_us, each.wait, each.told))
         elif last.told is None and each.told is None:  # numbers of a round stay those of the first
             found[-1] = replace(last, wait=each.wait)
-    ending = Segment(waiting.from_us, end_us, Wait(Reason.waiting_for_round), None)
-    return found or [ending]
+    assert found, "a job that waits has a reason"
+    return found
 
 
 _NUMBER, _WAITS = (row_fields(facts.RoundPlanned).index(name) for name in ("number", "waits"))

@@ -13,6 +13,7 @@ from shunter.core.state import (
     GRANTED,
     LAUNCHING,
     NEXT,
+    UNTIL_ROUND,
     WAITING,
     FoldResult,
     Job,
@@ -494,7 +495,8 @@ def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
     job.pace = NO_PACE
     job.gpus = gpus
     job.since_us = at_us
-    job.waiting_since_us = job.left_for = None
+    job.waiting_since_us = None
+    job.left_for = None if job.wait is None else UNTIL_ROUND
     if job.checkpoints:
         job.out_of_reach = out_of_reach(job, state.cluster)
     if job.first_start_us is None:
@@ -594,17 +596,33 @@ def withdraw(state: State, job: Job, at_us: int) -> None:
             state.granted.pop(job.job_id, None)
 
 
-def back_to_queue(job: Job, at_us: int) -> None:
+def back_to_queue(state: State, job: Job, at_us: int) -> None:
     """Let a job that holds nothing wait again."""
     enter(job, WAITING)
     job.waiting_since_us = at_us
+    if job.left_for == UNTIL_ROUND:
+        state.unseen[job.job_id] = None
+
+
+def look_at_unseen(state: State) -> None:
+    """Let reasons of earlier waits hold again, after a round.
+
+    It records no reason that is recorded already.
+    """
+    for job_id in [*state.unseen]:
+        job = state.jobs.get(job_id)
+        if job is None or job.left_for != UNTIL_ROUND:
+            del state.unseen[job_id]
+        elif job.is_eligible:
+            del state.unseen[job_id]
+            job.left_for = None
 
 
 def fall_back(state: State, job: Job, at_us: int) -> FoldResult:
     """Put a job back into the queue that holds nothing from now on."""
     withdraw(state, job, at_us)
     launched = let_go(state, job, at_us)
-    back_to_queue(job, at_us)
+    back_to_queue(state, job, at_us)
     return FoldResult(launched)
 
 

@@ -11,6 +11,7 @@ from shunter.core.fold.attempts import (
     job_of,
     launch,
     leave_trial,
+    look_at_unseen,
     may_launch,
     open_up,
     pack_jobs,
@@ -75,6 +76,8 @@ def round_planned(state: State, event: facts.RoundPlanned) -> None:
             state.class_waits.pop(entry.demand, None)
         else:
             state.class_waits[entry.demand] = entry.wait
+    if state.unseen and not event.fault:
+        look_at_unseen(state)
     for job_id in event.consolidated:
         job_of(state, job_id, "RoundPlanned").must_consolidate = True
     for job_id in event.spread:
@@ -261,7 +264,7 @@ def _change_at_once(state: State, job: Job, event: facts.AllocationChanged) -> F
     if job.since_us is not None:
         stop_work(job, event.at_us)
         vacate(state, job, event.at_us)
-        back_to_queue(job, event.at_us)
+        back_to_queue(state, job, event.at_us)
     target = event.allocation
     if not target.shares:
         return None

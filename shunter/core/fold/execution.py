@@ -303,7 +303,7 @@ def gpus_released(state: State, event: facts.GpusReleased) -> FoldResult:
     if job.allocation.shares and may_launch(state, job):
         launch(state, job, event.at_us)
         return FoldResult((*launched, job))
-    back_to_queue(job, event.at_us)
+    back_to_queue(state, job, event.at_us)
     if job.allocation.shares:
         enter(job, GRANTED)
         state.granted[job.job_id] = None

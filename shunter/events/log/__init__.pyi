@@ -24,6 +24,7 @@ from .opening import (
     seal as seal,
     upgrade_log as upgrade_log,
 )
+from .questions import Answered as Answered, query_log as query_log
 from .reader import LogReader as LogReader, VerifyReport as VerifyReport
 from .sqlite import (
     SIDE_FILES as SIDE_FILES,

@@ -1,7 +1,7 @@
 """The SQL source: fetches frames in large chunks, from sealed segments and from the table.
 
-Bytes of a column are compressed where that makes them shorter. A first byte says which: that of a
-zlib stream, or the bracket with which JSON begins, as in files of older versions.
+Bytes of a column are compressed where that makes them shorter, and frames in logs of simulations. A
+first byte says which: that of a zlib stream, or the bracket with which JSON begins.
 
 A sealed segment, a run of frames in one blob, is a row, not a file: moving frames is then one
 transaction, and a log stays one file to copy. Inside are two lines a frame, its row without the
@@ -426,7 +426,9 @@ def frame_of(row: Row) -> Frame:
     """Return the frame of a table row, if its values are of the proper types."""
     if [type(value) for value in row] != _FRAME_TYPES:
         raise LogDamagedError(f"the frame at sequence number {row[0]} has a damaged row", row[0])
-    return Frame(*row)
+    first_seq, count, at_us, term, chain, payload = row
+    payload = unpack_bytes(payload, "the frame", first_seq)
+    return Frame(first_seq, count, at_us, term, chain, payload)
 
 
 def _snapshot_of(row: Row) -> Snapshot:

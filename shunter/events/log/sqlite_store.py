@@ -7,6 +7,7 @@ files that it went into are still those at the log's path.
 import os
 import sqlite3
 import stat
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -39,6 +40,7 @@ from shunter.events.log.sqlite import (
 )
 from shunter.events.log.sqlite_source import (
     FRAMES_FROM,
+    LEVEL,
     SEGMENT_EVENTS,
     frame_of,
     open_source,
@@ -86,6 +88,7 @@ def write_batch(
     old: Head,
     new: Head,
     past: PastUpto | None,
+    compressed: bool,
 ) -> None:
     """Keep a batch and move the head.
 
@@ -96,12 +99,13 @@ def write_batch(
         old: where the log ends, and whose it is.
         new: where it ends then.
         past: up to where the tables of past jobs go then; None leaves these alone.
+        compressed: keep frames as zlib, which no SQL reads.
 
     Raises:
         StaleTermError: the log does not end at `old`.
     """
     move_head(connection, path, old, new)
-    connection.executemany(_ADD_FRAME, [_frame_row(frame) for frame in batch.frames])
+    connection.executemany(_ADD_FRAME, [_frame_row(frame, compressed) for frame in batch.frames])
     connection.executemany(_ADD_SNAPSHOT, [_snapshot_row(snapshot) for snapshot in batch.snapshots])
     if past is not None:
         keep_past(connection, batch.past, past)
@@ -177,8 +181,8 @@ def _oldest_frames(connection: sqlite3.Connection, upto_seq: int) -> tuple[list[
     return frames, next((chain for (chain,) in before.fetchall()), None) or GENESIS
 
 
-def _frame_row(frame: Frame) -> tuple[int, int, int, int, bytes, str]:
-    payload = frame.payload.decode()
+def _frame_row(frame: Frame, compressed: bool) -> tuple[int, int, int, int, bytes, str | bytes]:
+    payload = zlib.compress(frame.payload, LEVEL) if compressed else frame.payload.decode()
     return frame.first_seq, frame.count, frame.at_us, frame.term, frame.chain, payload
 
 
@@ -201,12 +205,14 @@ class SqlStore:
         owned: AsyncExitStack,
         term: int,
         anchor: Anchor | None,
+        compressed: bool,
     ) -> None:
         self._path = path
         self._connection = connection
         self._owned = owned
         self._term = term
         self._anchor = anchor
+        self._compressed = compressed
         self.lost: tuple[int, int] | None = None
         """The first and the last number of events whose loss was accepted."""
         self._begin_anchor: Callable[[Head], Anchor] | None = None
@@ -224,7 +230,7 @@ class SqlStore:
         past = None
         if self._past is not None and (batch.past or batch.snapshots):
             past = self._past.after(batch.past, new.seq)
-        await self._change(write_batch, self._path, batch, old, new, past)
+        await self._change(write_batch, self._path, batch, old, new, past, self._compressed)
         self._past = past or self._past
         if self._begin_anchor is not None and new != old:
             self._anchor, self._begin_anchor = self._begin_anchor(new), None
@@ -351,6 +357,7 @@ async def open_store(
     resume: bool | WithoutLost,
     mode: int | None = None,
     lock: WriterLock | None = None,
+    compressed: bool = False,
 ) -> tuple[SqlStore, Head, str]:
     """Open a log file for writing; return store, head, and what to know.
 
@@ -396,7 +403,7 @@ async def open_store(
             head = await connection.change(_take_term, path, head, lost)
         if anchor is not None:
             anchor.move(head)
-        store = SqlStore(path, connection, owned.pop_all(), head.term, anchor)
+        store = SqlStore(path, connection, owned.pop_all(), head.term, anchor, compressed)
         if lost is not None:
             store.accept_loss(lost.first_seq, lost.last_seq, mode)
         return store, head, warning

@@ -1,6 +1,6 @@
 """The tables of a log in SQL, and the view `events` that people and tools read.
 
-    frames       the log itself, a run of events a row
+    frames       the log itself, a run of events a row: JSON, or in a log of a simulation zlib of it
     head         one row: where the log ends, and whose it is
     segments     runs of frames, sealed: compressed and read-only (not in the view)
     snapshots    state and policy memory at a sequence number
@@ -36,7 +36,7 @@ from shunter.events.log.sqlite import Row, at_once, connect, failures_named, row
 from shunter.events.past_jobs import EndedJob, PastRows
 from shunter.events.values import JobId
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest revision of the tables; a new log is stamped with it."""
 
 OLDEST = "0001"
@@ -160,7 +160,7 @@ as SQLite 3.40 refuses JSON in a blob and the newest ones read one as JSONB. The
 Alembic's own: a new log is stamped without importing Alembic.
 """
 
-VIEW = """
+VIEW_OF = """
 CREATE VIEW events (seq, at_us, kind, job_id, payload) AS
 SELECT frames.first_seq + event."key",
        json_extract(event.value, '$[1]'),
@@ -170,10 +170,22 @@ SELECT frames.first_seq + event."key",
           FROM event_fields AS field
          WHERE field.kind = json_extract(event.value, '$[0]')
            AND field.position < json_array_length(event.value))
-  FROM frames, json_each(frames.payload) AS event
+  FROM {frames}, json_each({json}) AS event
 """
+"""The view over frames, whose JSON is `json`."""
+
+VIEW = VIEW_OF.format(
+    frames="frames",
+    json="""
+       CASE WHEN typeof(frames.payload) = 'text' THEN frames.payload
+            ELSE json_extract('[]', 'this log is compressed: ask it by `shunter log sql`, not ' ||
+                                    'by sqlite3 (frame ' || frames.first_seq || ')')
+       END""",
+)
 """Rows for people. The last column costs time only where it is selected; a field that holds its
-default at the end of a row is left out, and so are the events of sealed segments."""
+default at the end of a row is left out, and so are the events of sealed segments.
+
+SQLite names a JSON path that is none in its error: so a compressed log says how to read it."""
 
 SCHEMA_NAME = "schema"
 ANCHOR_NAME = "anchor"
@@ -246,7 +258,8 @@ def _expected(revision: str) -> Mapping[_Object, str]:
     tables = {name: sql for name, sql in TABLES.items() if name not in later}
     if revision == OLDEST:
         tables["job_frames"] = _JOB_FRAMES
-    views = {("view", "events"): _words(VIEW)}
+    view = VIEW if revision >= "0004" else VIEW_OF.format(frames="frames", json="frames.payload")
+    views = {("view", "events"): _words(view)}
     return {("table", name): _words(sql) for name, sql in tables.items()} | views
 
 

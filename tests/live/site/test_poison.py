@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask import history_of
+from shunter.ask import read_histories
 from shunter.daemon import Caller, Site
 from shunter.errors import NotFoundError, RefusedError
 from shunter.events import (
@@ -75,8 +75,7 @@ async def test_show_says_how_many_messages_were_dropped_and_why(tmp_path: Path) 
         note = await dropped(site, job_id, len(WRONG))
         assert note.count == len(WRONG), "at the end all are told"
     async with read_log(str(tmp_path / "log.db")) as reader:
-        life = history_of(event for _, event in await reader.job_events(job_id))
-    assert life is not None
+        life = (await read_histories(reader, [job_id]))[job_id]
     document = life.attempts[0].document(str)
     assert document["messages_dropped"] == len(WRONG)
     assert "bytes" in str(document["dropped_because"])

@@ -162,21 +162,6 @@ def test_simulation_writes_no_jobs_over_what_it_needs(tmp_path: Path, name: str)
     assert done.exit_code == 0, done.output
 
 
-def test_trace_is_not_converted_over_itself(tmp_path: Path) -> None:
-    trace = tmp_path / "table.csv"
-    trace.write_text("job_id,submit_s,gpus,duration_s\na,0,1,10\n")
-    done = CliRunner().invoke(app, ["trace", "convert", str(trace), "-o", str(trace)])
-    assert done.exit_code == 2
-    assert "this command needs" in done.stderr
-
-
-def test_measurements_of_a_log_go_to_two_files(tmp_path: Path) -> None:
-    out = str(tmp_path / "out")
-    done = CliRunner().invoke(app, ["trace", "fit", "gone.db", "-o", out, "--rates", out])
-    assert done.exit_code == 2
-    assert "this command needs" in done.stderr
-
-
 def test_tables_do_not_take_the_place_of_their_log(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow")
     log = tmp_path / "jobs.parquet"
@@ -207,20 +192,3 @@ def test_export_leaves_log_and_earlier_export_as_they_are(tmp_path: Path, words:
     assert done.exit_code != 0
     assert export.read_bytes() == whole
     assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".")) == []
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["trace", "convert", "gone.csv"],
-        ["trace", "generate"],
-        ["trace", "import", "--slurm-sacct", "gone.txt"],
-        ["trace", "fit", "gone.db"],
-        ["log", "export", "gone.db"],
-    ],
-    ids=lambda words: words[1],
-)
-def test_place_is_looked_at_before_anything_is_read(tmp_path: Path, words: list[str]) -> None:
-    done = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "no" / "file")])
-    assert done.exit_code == 2
-    assert "name a file in a folder that exists" in done.stderr

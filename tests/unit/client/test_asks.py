@@ -109,12 +109,9 @@ def test_problem_is_the_error_it_was(code: str, kind: type[ShunterError]) -> Non
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'{"detail": 5}', b'{"error": {}}'])
 def test_what_is_no_daemon_is_unreachable(content: bytes) -> None:
     assert isinstance(error_of(502, content), UnreachableError)
-
-
-@pytest.mark.parametrize("content", [b"<html>", b"[]"])
-def test_answer_of_something_else_is_no_document(content: bytes) -> None:
-    with pytest.raises(UnreachableError):
-        value_of(read("/jobs"), 200, content)
+    if content[:1] != b"{":
+        with pytest.raises(UnreachableError):
+            value_of(read("/jobs"), 200, content)
 
 
 def test_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:

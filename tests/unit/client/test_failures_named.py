@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -17,6 +17,7 @@ from shunter.addresses import find_address, lock_of
 from shunter.cli import app
 from shunter.client import Client, named
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
+from tests.unit.client.test_lost_answers import answering, unix_socket
 
 # httpcore leaves a socket that could not connect to be closed by the interpreter: here, and not
 # during whatever test comes later.
@@ -29,25 +30,6 @@ NONE = "no daemon answers"
 def collected() -> Iterator[None]:
     yield
     gc.collect()
-
-
-@contextmanager
-def saying(path: Path, said: bytes) -> Iterator[None]:
-    """Take one connection, read a request, say something, and hang up."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(65_536)
-                connection.sendall(said)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield
-        thread.join(30)
 
 
 def failure(url: str) -> ShunterError:
@@ -85,7 +67,7 @@ def test_daemon_gone_may_come_again(tmp_path: Path, left: str) -> None:
 def test_bad_answer_is_told_as_such(
     tmp_path: Path, said: bytes, kind: type[ShunterError], words: str
 ) -> None:
-    with saying(tmp_path / "s", said):
+    with answering(tmp_path / "s", said):
         error = failure(f"unix:{tmp_path}/s")
     assert type(error) is kind
     assert words in str(error)
@@ -111,20 +93,11 @@ def test_time_that_ran_out_is_no_absence(failed: httpx.TransportError, words: st
     assert NONE not in str(caught.value)
 
 
-@contextmanager
-def silent(path: Path) -> Iterator[None]:
-    """Take connections and answer none, as a daemon that was stopped."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
-        yield
-
-
 def test_silent_daemon_is_named_with_how_to_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(0.1))
-    with silent(tmp_path / "s"):
+    with unix_socket(tmp_path / "s"):
         error = failure(f"unix:{tmp_path}/s")
         assert f"`kill -9 {os.getpid()}` ends it and no job, then `shunter up`" in str(error)
         assert "may have done" not in str(error)
@@ -138,7 +111,7 @@ def test_it_is_said_while_a_daemon_is_silent(
 ) -> None:
     monkeypatch.setattr("shunter.client.transport.SLOW_S", 0.0)
     said = threading.Event()
-    with silent(tmp_path / "s"), Client(f"unix:{tmp_path}/s") as client:
+    with unix_socket(tmp_path / "s"), Client(f"unix:{tmp_path}/s") as client:
         client.on_slow = said.set
         asking = threading.Thread(target=_fail, args=(client,), daemon=True)
         monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(30.0))
@@ -157,7 +130,7 @@ def test_submission_that_may_have_happened_says_how_it_is_repeated(
 ) -> None:
     monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(0.1))
     words = ["submit", "--url", f"unix:{tmp_path}/s", "--export", "none"]
-    with silent(tmp_path / "s"):
+    with unix_socket(tmp_path / "s"):
         found = CliRunner().invoke(app, [*words, "--", "true"])
         named_key = CliRunner().invoke(app, [*words, "--dedupe-key", "k", "--", "true"])
     assert re.search(r"submit again with --dedupe-key [0-9a-f]{32}", found.stderr)
@@ -170,20 +143,11 @@ def test_host_that_nobody_knows_is_named() -> None:
     assert "knows the host" in str(error)
 
 
-def test_certificate_that_nobody_trusts_is_told_as_such(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(65_536)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
+def test_certificate_that_nobody_trusts_is_told_as_such() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    with answering(listener, b"HTTP/1.1 400 Bad Request\r\n\r\n"):
         error = failure(f"https://127.0.0.1:{port}")
-        thread.join(30)
     assert type(error) is UnreachableError
     assert "SHUNTER_CA_FILE" in str(error)
 

@@ -3,7 +3,7 @@
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,13 +17,18 @@ HEAD = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Lengt
 WHOLE = HEAD % len(ANSWER) + ANSWER
 
 
+def unix_socket(path: Path) -> socket.socket:
+    found = socket.socket(socket.AF_UNIX)
+    found.bind(str(path))
+    found.listen()
+    return found
+
+
 @contextmanager
-def answering(path: Path, *answers: bytes) -> Iterator[list[bytes]]:
+def answering(to: Path | socket.socket, *answers: bytes) -> Iterator[list[bytes]]:
     """Take a connection for each answer, send that, and hang up; yield what was asked."""
     asked: list[bytes] = []
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
+    with unix_socket(to) if isinstance(to, Path) else to as listener:
 
         def serve() -> None:
             for answer in answers:
@@ -46,35 +51,24 @@ def keys(asked: list[bytes]) -> list[bytes]:
 def test_submission_whose_answer_is_lost_is_sent_again_under_its_key(
     tmp_path: Path, lost: bytes
 ) -> None:
-    with answering(tmp_path / "s", lost, WHOLE) as asked, Client(f"unix:{tmp_path}/s") as client:
+    answers = (lost, WHOLE, WHOLE)
+    with answering(tmp_path / "s", *answers) as asked, Client(f"unix:{tmp_path}/s") as client:
         assert client.submit(["true"]).id == "j1"
-    assert len(set(keys(asked))) == 1
-    assert len(asked) == 2
+        assert len(set(keys(asked))) == 1
+        assert len(asked) == 2
+        assert client.submit(["true"]).id == "j1"
+    assert len(set(keys(asked))) == 2, "each submission has a key of its own"
 
 
-def test_submission_is_sent_twice_at_most(tmp_path: Path) -> None:
-    with (
-        answering(tmp_path / "s", b"", b"") as asked,
-        Client(f"unix:{tmp_path}/s") as client,
-        pytest.raises(UnreachableError),
-    ):
-        client.submit(["true"])
-    assert len(asked) == 2
-
-
-def test_each_submission_has_a_key_of_its_own(tmp_path: Path) -> None:
-    with answering(tmp_path / "s", WHOLE, WHOLE) as asked:
-        for _ in range(2):
-            with Client(f"unix:{tmp_path}/s") as client:
-                client.submit(["true"])
-    assert len(set(keys(asked))) == 2
-
-
-def test_what_changes_something_else_is_not_repeated(tmp_path: Path) -> None:
-    with (
-        answering(tmp_path / "s", b"") as asked,
-        Client(f"unix:{tmp_path}/s") as client,
-        pytest.raises(UnreachableError),
-    ):
-        client.cancel("j1")
-    assert len(asked) == 1
+@pytest.mark.parametrize(
+    ("ask", "times"),
+    [(lambda client: client.submit(["true"]), 2), (lambda client: client.cancel("j1"), 1)],
+    ids=["submission", "anything else"],
+)
+def test_question_without_an_answer_is_sent_so_often_at_most(
+    tmp_path: Path, ask: Callable[[Client], object], times: int
+) -> None:
+    with answering(tmp_path / "s", *[b""] * times) as asked:
+        with Client(f"unix:{tmp_path}/s") as client, pytest.raises(UnreachableError):
+            ask(client)
+        assert len(asked) == times

@@ -112,7 +112,8 @@ def _below(folder: int, path: str, bound: ListBound, depth: int = 0) -> Iterator
 def _names_in(folder: int, bound: ListBound) -> list[bytes]:
     """Return the names in a folder, in order, unless they are too many to read."""
     most = bound.entries_left + 1
-    names = sorted(os.fsencode(each.name) for each in islice(os.scandir(folder), most))
+    with os.scandir(folder) as found:
+        names = sorted(os.fsencode(each.name) for each in islice(found, most))
     if len(names) > bound.entries_left:
         raise bound.too_many()
     return names

@@ -1,6 +1,8 @@
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
-from shunter.ask import ENDED_MOST, JobHistories, JobHistory, history_of
+from shunter.ask import ENDED_MOST, JobHistories, JobHistory, read_histories
 from shunter.events import (
     NOTHING,
     Allocation,
@@ -33,6 +35,16 @@ from shunter.events import (
     SuspendEscalated,
     SuspendMode,
 )
+from tests.factories import (
+    attempt_started,
+    granted,
+    job_finished,
+    job_submitted,
+    revoked,
+    scheduler_started,
+    servers,
+)
+from tests.replay.recording import reading
 
 JOB = JobId("j1")
 RULE = Because("las")
@@ -43,13 +55,85 @@ def on(node: str) -> Allocation:
 
 
 def life(*events: Event) -> JobHistory:
-    found = history_of([JobSubmitted(0, JOB, JobSpec(gpus=2)), *events])
-    assert found is not None
+    found = JobHistory(JobSubmitted(0, JOB, JobSpec(gpus=2)))
+    for event in events:
+        found.take(event)
     return found
 
 
-def test_job_that_was_never_submitted_has_no_life() -> None:
-    assert history_of([AttemptStarted(1, JOB, 1)]) is None
+async def read(events: Sequence[Event], job_id: str, upto: int | None = None) -> JobHistory:
+    """Return the history of a job, read from a log that has these events."""
+    async with reading(events) as reader:
+        return (await read_histories(reader, [JobId(job_id)], upto))[JobId(job_id)]
+
+
+def places(history: JobHistory) -> list[tuple[int, str, int | None]]:
+    return [(one.number, one.where, one.asked_us) for one in history.attempts]
+
+
+def test_job_that_was_never_submitted_has_no_history() -> None:
+    async def found() -> object:
+        async with reading([scheduler_started()]) as reader:
+            return await read_histories(reader, [JOB])
+
+    assert asyncio.run(found()) == {}
+
+
+OPENING: tuple[Event, ...] = (
+    scheduler_started(),
+    *servers(4, 4),
+    job_submitted(0),
+    job_submitted(1),
+)
+MOVED: tuple[Event, ...] = (
+    *OPENING,
+    granted(1, 1, n0=0b0001),
+    granted(1, 2, n1=0b0001),
+    attempt_started(1, 3),
+    JobSuspended(4, JOB, 1),
+    GpusReleased(5, JOB, 1),
+    attempt_started(1, 6, attempt=2),
+    granted(1, 7, n0=0b0010),
+    job_finished(1, 8),
+)
+NEVER_LAUNCHED: tuple[Event, ...] = (
+    *OPENING,
+    granted(0, 1, n0=0b0001),
+    attempt_started(0, 1),
+    revoked(0, 1),
+    granted(1, 1, n0=0b0001),
+    granted(1, 2, n1=0b0001),
+    attempt_started(1, 3),
+    granted(1, 7, n0=0b0010),
+    job_finished(1, 8),
+)
+"""The other job has not left when this one is given other GPUs."""
+
+
+def test_attempt_that_was_moved_before_it_was_seen_to_start_is_told_where_it_was() -> None:
+    """Its own events are those of a job whose first grant was never launched, up to its start."""
+    moved, other = (asyncio.run(read(events, JOB)) for events in (MOVED, NEVER_LAUNCHED))
+    assert places(moved) == [(1, "n0[0]", 2), (2, "n1[0]", 7)]
+    assert places(other) == [(1, "n1[0]", 7)]
+    started = MOVED.index(attempt_started(1, 3)) + 1
+    assert places(asyncio.run(read(MOVED, JOB, started))) == [(1, "n0[0]", 2)]
+
+
+def test_history_that_is_unclear_is_left_to_the_log() -> None:
+    """A daemon has the job's own events alone."""
+    lives = JobHistories()
+    for number, event in enumerate(MOVED, 1):
+        lives.take(event)
+        assert (lives.of(JOB) is None) == (number < 5 or number > 6), number
+    lives.adopt(JOB, asyncio.run(read(MOVED, JOB, 7)))
+    for event in MOVED[7:]:
+        lives.take(event)
+    assert lives.of(JOB) == asyncio.run(read(MOVED, JOB))
+
+
+def test_grant_that_was_not_launched_is_no_attempt() -> None:
+    found = life(AllocationChanged(1, JOB, on("a"), RULE), AllocationChanged(2, JOB, NOTHING, RULE))
+    assert found.upto(0) == []
 
 
 def test_suspended_attempt_tells_every_step_with_its_instant() -> None:

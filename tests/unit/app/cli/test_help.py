@@ -63,17 +63,6 @@ def test_readme_names_every_extra() -> None:
     assert [name for name in project["optional-dependencies"] if f"`{name}`" not in readme] == []
 
 
-def test_log_that_is_there_names_the_option_that_replaces_it(tmp_path: Path) -> None:
-    config = tmp_path / "small.toml"
-    config.write_text(
-        '[[cluster.nodes]]\nname = "n"\ngpus = 1\n[workload.generate]\nkind = "philly-like"\n'
-        f'jobs = 2\n[log]\nurl = "{tmp_path}/run.db"\n'
-    )
-    assert CliRunner().invoke(app, ["simulate", str(config)]).exit_code == 0
-    again = CliRunner().invoke(app, ["simulate", str(config)])
-    assert (again.exit_code, "--overwrite" in again.stderr) == (2, True)
-
-
 def test_help_says_what_waiting_for_the_first_job_of_an_array_means() -> None:
     submit = getattr(get_command(app), "commands", {})["submit"]
     (after,) = [option for option in submit.params if "--after" in option.opts]

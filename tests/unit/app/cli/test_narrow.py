@@ -2,7 +2,6 @@
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -38,19 +37,6 @@ def test_list_of_commands_ends_no_sentence_in_the_middle() -> None:
     said = CliRunner().invoke(app, ["--help"]).stdout
     assert "..." not in said.partition("First steps:")[2]
     assert "--verify exits with 6 if decisions differ." in " ".join(said.split())
-
-
-def test_log_that_was_not_kept_is_told_as_such(config_file: Path) -> None:
-    said = CliRunner().invoke(app, ["simulate", str(config_file)]).stdout
-    assert "log              not kept  digest " in said
-
-
-def test_replay_and_statistics_begin_with_the_log(config_file: Path) -> None:
-    log = str(config_file.parent / "run.db")
-    assert CliRunner().invoke(app, ["simulate", str(config_file), "--log", log]).exit_code == 0
-    for words in (["replay", log], ["log", "stats", log]):
-        first = CliRunner().invoke(app, words).stdout.splitlines()[0]
-        assert first.startswith("log  "), words
 
 
 @pytest.mark.parametrize(("policy", "is_told"), [("srtf", True), ("las", False)])

@@ -2,14 +2,13 @@ import json
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from shunter import plugins
 from shunter.cli import app
-from shunter.config import POLICIES, built, find_policy, make_config, policy_runtime
+from shunter.config import POLICIES, built, find_policy
 from shunter.core.planning import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
 from shunter.policies import FAMILIES
@@ -43,51 +42,6 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ConfigError, match="'mine' cannot be loaded from no_such_package:Policy"):
         find_policy("mine")
-
-
-def test_gpu_type_without_a_price_is_an_error_of_the_config() -> None:
-    nodes = [{"name": name, "gpus": 1, "type": name} for name in ("v100", "k80")]
-    loaded = make_config(
-        {
-            "policy": {"name": "min_cost", "params": {"min_cost": {"prices": {"v100": 2.5}}}},
-            "cluster": {"nodes": nodes},
-            "backend": {"kind": "local", "local": {"root": "/srv/shunter"}},
-            "log": {"url": "log.db"},
-        }
-    )
-
-    with pytest.raises(ConfigError, match=r"policy\.params\.min_cost\.prices: no price of k80"):
-        policy_runtime(loaded, instant=True)
-
-
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        (
-            {"packing": {"gpu_memory_mb": {"v100": 16000, "k800": 12000}}},
-            r"gandiva\.packing\.gpu_memory_mb: no server has k800; expected .*: k80, v100",
-        ),
-        (
-            {"migration": {"goals": ["cheaper_type"], "cheaper": ["k800", "v100"]}},
-            r"gandiva\.migration\.cheaper: no server has k800; expected .*: k80, v100",
-        ),
-    ],
-)
-def test_gpu_type_that_no_server_has_is_an_error_of_the_config(
-    params: dict[str, Any], words: str
-) -> None:
-    nodes = [{"name": name, "gpus": 1, "type": name} for name in ("v100", "k80")]
-    policy = {"name": "gandiva", "slicing": {}, "params": {"gandiva": params}}
-    loaded = make_config(
-        {
-            "policy": policy,
-            "cluster": {"nodes": nodes},
-            "backend": {"kind": "local", "local": {"root": "/srv/shunter"}},
-            "log": {"url": "log.db"},
-        }
-    )
-    with pytest.raises(ConfigError, match=words):
-        policy_runtime(loaded, instant=True)
 
 
 @pytest.mark.parametrize(

@@ -83,33 +83,12 @@ def test_another_cluster_gets_its_types_from_the_same_table(write_config: WriteC
     assert list(loaded.throughputs.alone) == ["p100", "v100"]
 
 
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ("workload.throughputs=none.json", "workload.throughputs: there is no file none.json"),
-        ("workload.throughputs=builtin:me", "no table 'builtin:me'; expected builtin:gavel"),
-        ("workload.throughputs=", "workload.throughputs: expected a text that is not empty"),
-        ("workload.throughputs=3", "workload.throughputs: expected a text, not 3"),
-        ("workload.base_type=a100", "no throughputs on 'a100', the GPU type at which durations"),
-        ("cluster.nodes.0.type=t4", "cluster.nodes.0.type: "),
-        ("cluster.nodes.0.type=t4", "has no throughputs on 't4'; expected one of v100, p100, k80"),
-    ],
-)
-def test_what_is_wrong_is_named(write_config: WriteConfig, setting: str, expected: str) -> None:
-    assert expected in fault_of(write_config(CONFIG), setting)
-
-
 def test_faults_of_the_file_name_it_and_the_key(write_config: WriteConfig, tmp_path: Path) -> None:
     path = write_config(CONFIG)
     (tmp_path / "rates.json").write_text(TABLE.replace("[70.1, 70.1]", "[70.1, 70]"))
     said = fault_of(path)
     assert said.startswith(f"{path}:11: workload.throughputs: {tmp_path}/rates.json: v100, 'LM' on")
     assert "not symmetric" in said
-
-
-def test_base_type_without_a_table_is_refused(write_config: WriteConfig) -> None:
-    config = CONFIG.replace('throughputs = "rates.json"', 'base_type = "v100"')
-    assert "expected throughputs = 'FILE' too" in fault_of(write_config(config))
 
 
 def test_servers_without_gpus_need_no_type_of_the_table(write_config: WriteConfig) -> None:
@@ -130,20 +109,3 @@ def test_the_record_gives_the_same_table_in_the_same_order(write_config: WriteCo
 def test_a_record_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="recorded in the log cannot be read"):
         recorded_throughputs("[]")
-
-
-@pytest.mark.parametrize(
-    ("table", "expected"),
-    [
-        ("load = 1.0\njobs_per_hour = 2.0", "load and jobs_per_hour are both given"),
-        ("jobs_per_hour = 0", "jobs_per_hour: expected more than 0, not 0"),
-        ("weights = true", "kind = 'philly-like' has no weights and no deadlines"),
-        ("deadlines = true", "kind = 'philly-like' has no weights and no deadlines"),
-        ('kind = "gavel-like"\nweights = 5', "weights: expected true or false, not 5"),
-    ],
-)
-def test_what_is_wrong_with_generated_jobs_is_named(
-    write_config: WriteConfig, table: str, expected: str
-) -> None:
-    config = CONFIG.partition("[workload]")[0] + f"[workload.generate]\n{table}\n"
-    assert expected in fault_of(write_config(config))

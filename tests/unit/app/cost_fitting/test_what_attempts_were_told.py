@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask import Observed, observe_log
+from shunter.ask import Observed, fit_costs, observe_log
 from shunter.events import (
     NOTHING,
     Allocation,
@@ -75,4 +75,27 @@ async def test_job_that_is_moved_before_it_is_seen_to_start_takes_turns_again(
         facts.GpusReleased(5 * S, A, 1),
         facts.AttemptStarted(6 * S, A, 2),
     )
-    assert [each.turns is not None for each in found.jobs[0].seen] == [True, True]
+    first, second = found.jobs[0].seen
+    assert first.turns is not None
+    assert second.turns is not None
+    assert [first.allocation, second.allocation] == [on(1, Sharing.sliced), on(2, Sharing.sliced)]
+    assert (first.asked_us, second.asked_us) == (3 * S, None)
+
+
+@pytest.mark.asyncio
+async def test_start_that_was_seen_after_the_order_to_leave_was_before_it(tmp_path: Path) -> None:
+    """How long it took to leave is known; that of the next one, which began later, is not."""
+    found = await observed(
+        tmp_path,
+        facts.AllocationChanged(2 * S, A, on(1), RULE),
+        facts.AllocationChanged(10 * S, A, on(2), RULE),
+        facts.AttemptStarted(11 * S, A, 1, started_us=9 * S),
+        facts.JobSuspended(12 * S, A, 1),
+        facts.GpusReleased(13 * S, A, 1),
+        facts.AllocationChanged(14 * S, A, NOTHING, RULE),
+        facts.AttemptStarted(20 * S, A, 2, started_us=15 * S),
+        facts.JobSuspended(21 * S, A, 2),
+        facts.GpusReleased(21 * S, A, 2),
+    )
+    assert [each.told_us for each in found.jobs[0].seen] == [10 * S, None]
+    assert fit_costs(found).suspend_us == 3 * S

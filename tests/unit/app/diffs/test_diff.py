@@ -12,18 +12,10 @@ from typer.testing import CliRunner
 from shunter.ask import Fact, changed_keys
 from shunter.ask.diff import _without
 from shunter.cli import app
-from shunter.config import make_config
 from shunter.events import AllocationChanged
-from shunter.run import RunResult, simulate
 from tests.factories import BECAUSE, allocation, job_id
+from tests.unit.app.recounted import COSTS, MADE, Recounted, Tree, recounted
 
-Tree = dict[str, Any]
-
-COMMON: Tree = {
-    "cluster": {"nodes": [{"name": "n", "count": 3, "gpus": 4}]},
-    "workload": {"generate": {"kind": "philly-like", "jobs": 60, "load": 1.6, "gpus_max": 8}},
-}
-COSTS = {"costs": {"start": "5s", "suspend": "7s", "resume": "9s"}}
 PAIRS: dict[str, tuple[Tree, Tree]] = {
     "another policy": ({"policy": {"name": "las"}}, {"policy": {"name": "srtf"}}),
     "notes": ({"policy": {"name": "tiresias"}}, {"policy": {"name": "las"}}),
@@ -48,20 +40,15 @@ class Compared:
     """Two logs with their simulations, their events, and what `diff` says of them."""
 
     def __init__(self, folder: Path, trees: tuple[Tree, Tree]) -> None:
-        self.urls = [str(folder / f"{name}.db") for name in "ab"]
-        self.results: list[RunResult] = [
-            simulate(make_config({**COMMON, **tree, "log": {"url": url}}))
-            for tree, url in zip(trees, self.urls, strict=True)
+        runs = [
+            Recounted(str(folder / f"{name}.db"), tree)
+            for name, tree in zip("ab", trees, strict=True)
         ]
-        self.events = [_lines(url) for url in self.urls]
+        self.urls, self.results = [run.url for run in runs], [run.result for run in runs]
+        self.events = [run.events for run in runs]
         done = CliRunner().invoke(app, ["diff", *self.urls, "--json", "--jobs", "1000"])
         self.exit_code, self.document = done.exit_code, json.loads(done.stdout)
         self.text = CliRunner().invoke(app, ["diff", *self.urls]).stdout
-
-
-def _lines(url: str) -> list[Tree]:
-    lines = CliRunner().invoke(app, ["log", "export", url]).stdout.splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def _decided(events: list[Tree]) -> dict[int, Counter[str]]:
@@ -229,17 +216,13 @@ def test_first_starts_are_compared_by_instant_and_gpus(compared: Compared) -> No
     assert compared.document["first_starts"]["same"] == same
 
 
-def test_a_log_is_the_same_as_itself(tmp_path: Path) -> None:
-    url = str(tmp_path / "run.db")
-    simulate(make_config({**COMMON, "policy": {"name": "las"}, "log": {"url": url}}))
-    done = CliRunner().invoke(app, ["diff", url, url])
-
-    assert done.exit_code == 0
-    assert "the logs are the same, event by event" in done.stdout
+def test_a_log_is_the_same_as_itself(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = recounted("at once", tmp_path_factory)
+    assert "the logs are the same, event by event" in run.told("diff", run.url, run.url)
 
 
 def test_decisions_that_do_the_same_for_other_reasons_are_told(tmp_path: Path) -> None:
-    few = {"workload": {"generate": {**COMMON["workload"]["generate"], "jobs": 3, "load": 0.1}}}
+    few = {"workload": {"generate": {**MADE, "jobs": 3, "load": 0.1}}}
     found = Compared(
         tmp_path, ({"policy": {"name": "las"}, **few}, {"policy": {"name": "fifo"}, **few})
     )
@@ -289,12 +272,6 @@ def test_keys_that_differ_are_told_with_both_values() -> None:
         "policy.round": ('"60s"', '"90s"'),
         "policy.guards": ("", "{}"),
     }
-
-
-def test_a_log_that_is_not_there_is_told(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["diff", str(tmp_path / "a.db"), str(tmp_path / "b.db")])
-    assert done.exit_code == 3
-    assert "a.db" in done.stderr
 
 
 def test_turns_are_told_where_they_alone_differ(tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
 """Traces for Perfetto, decoded by its own schema and recounted from the run and the log."""
 
-import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
-from typer.testing import CliRunner
 
-from shunter.cli import app
-from shunter.config import make_config
-from shunter.run import RunResult, simulate
+from shunter.run import RunResult
+from tests.unit.app.recounted import Recounted, recounted
 
 BEGIN, END, INSTANT, COUNTER = (
     TrackEvent.TYPE_SLICE_BEGIN,
@@ -19,24 +16,7 @@ BEGIN, END, INSTANT, COUNTER = (
     TrackEvent.TYPE_INSTANT,
     TrackEvent.TYPE_COUNTER,
 )
-NODES = [{"name": "n", "count": 3, "gpus": 4}]
-MADE = {"kind": "philly-like", "jobs": 60, "load": 1.6, "gpus_max": 8}
-RUNS: dict[str, dict[str, Any]] = {
-    "preempting": {
-        "policy": {"name": "tiresias"},
-        "simulation": {"costs": {"start": "5s", "suspend": "7s", "resume": "9s"}},
-    },
-    "failing": {"policy": {"name": "fifo"}, "simulation": {"failures": {"mtbf": "20h"}}},
-    "in turns": {"policy": {"name": "gandiva", "trigger": "event", "slicing": {}}},
-    "packed": {
-        "policy": {"name": "gavel", "round": "6m", "params": {"gavel": {"space_sharing": True}}},
-        "workload": {
-            "generate": {"kind": "gavel-like", "jobs": 30, "jobs_per_hour": 60.0, "gpus_max": 1},
-            "throughputs": "builtin:gavel",
-        },
-        "cluster": {"nodes": [{"name": "n", "count": 2, "gpus": 2, "type": "v100"}]},
-    },
-}
+PARTS = ("with costs", "failing", "in turns", "packed")
 
 
 class Decoded:
@@ -81,21 +61,15 @@ class Decoded:
         ]
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def run(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[RunResult, Decoded, list[dict[str, Any]]]:
-    folder = tmp_path_factory.mktemp("run")
-    url, drawn = str(folder / "run.db"), folder / "run.pftrace"
-    tree = {"cluster": {"nodes": NODES}, "workload": {"generate": MADE}, **RUNS[request.param]}
-    result = simulate(make_config({**tree, "log": {"url": url}}))
-    done = CliRunner().invoke(app, ["log", "export", url, "--perfetto", str(drawn)])
-    assert done.exit_code == 0, done.output
-    lines = CliRunner().invoke(app, ["log", "export", url]).stdout.splitlines()
-    return result, Decoded(drawn), [json.loads(line) for line in lines]
-
-
 Run = tuple[RunResult, Decoded, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module", params=PARTS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    found = recounted(request.param, tmp_path_factory)
+    drawn = tmp_path_factory.mktemp("drawn") / "run.pftrace"
+    found.told("log", "export", found.url, "--perfetto", str(drawn))
+    return found.result, Decoded(drawn), found.events
 
 
 def test_slices_of_a_job_are_the_service_that_it_attained(run: Run) -> None:
@@ -184,11 +158,9 @@ def test_each_queue_has_its_length_where_there_are_several(tmp_path: Path) -> No
     rows = ["job_id,submit_s,duration_s,gpus,queue"]
     rows += [f"j{i},{i},{300 + i},4,{'ab'[i % 2]}" for i in range(12)]
     (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n")
-    url, drawn = str(tmp_path / "run.db"), tmp_path / "run.pftrace"
-    workload = {"trace": str(tmp_path / "jobs.csv")}
-    simulate(make_config({"cluster": {"nodes": NODES}, "workload": workload, "log": {"url": url}}))
-    done = CliRunner().invoke(app, ["log", "export", url, "--perfetto", str(drawn)])
-    assert done.exit_code == 0, done.output
+    workload = {"workload": {"trace": str(tmp_path / "jobs.csv")}}
+    found, drawn = Recounted(str(tmp_path / "run.db"), workload), tmp_path / "run.pftrace"
+    found.told("log", "export", found.url, "--perfetto", str(drawn))
     decoded = Decoded(drawn)
     in_all = dict(decoded.values("jobs that wait"))
     by_queue = [dict(decoded.values(f"queue {name}: jobs that wait")) for name in "ab"]
@@ -199,30 +171,3 @@ def test_each_queue_has_its_length_where_there_are_several(tmp_path: Path) -> No
             assert sum(now) == in_all.get(at_us, sum(now))
     assert sum(now) == 0
     assert max(max(each.values()) for each in by_queue) > 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--perfetto", "x.pftrace", "--as-trace"], "leave -o and --as-trace out"),
-        (["--perfetto", "x.pftrace", "-o", "y"], "leave -o and --as-trace out"),
-        (["--perfetto", "no/such/folder/x.pftrace"], "name a file in a folder that exists"),
-    ],
-    ids=str,
-)
-def test_what_does_not_go_together_is_told(
-    tmp_path: Path, arguments: list[str], words: str
-) -> None:
-    url = str(tmp_path / "run.db")
-    simulate(
-        make_config(
-            {
-                "cluster": {"nodes": NODES},
-                "workload": {"generate": {**MADE, "jobs": 2}},
-                "log": {"url": url},
-            }
-        )
-    )
-    done = CliRunner().invoke(app, ["log", "export", url, *arguments])
-    assert done.exit_code != 0
-    assert words in str(done.exception or "") + done.output

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+import pytest
 from hypothesis import given, strategies as st
 
 from shunter.ask import Fitted, ObservedAttempt, ObservedJob, Pace, Slowed
@@ -63,26 +64,30 @@ def test_work_is_more_than_was_done_and_one_that_a_job_had_or_more_than_all_had(
     assert found == total_us(WorkEstimates(worked, seed), begun(done_us))
 
 
+def drawn(worked: list[Worked], job: Job | None = None, seeds: int = 300) -> list[int]:
+    """Return what is taken for the work of a job, once for each seed."""
+    return [total_us(WorkEstimates(worked, seed), job) for seed in range(seeds)]
+
+
 def share_of(works: Collection[int], found: list[int]) -> float:
     return sum(each in works for each in found) / len(found)
 
 
+MINE = [Worked(ANA, 1, 10 + number) for number in range(5)]
+OTHERS = [Worked(BO, 1, 500)] * 50
+
+
 def test_jobs_of_the_same_user_and_size_come_first() -> None:
     """Five of six gaps between five known jobs of a kind end at one of them."""
-    mine = [Worked(ANA, 1, 10 + number) for number in range(5)]
-    others = [Worked(BO, 1, 500)] * 50
+    found = drawn([*MINE, *OTHERS])
 
-    found = [total_us(WorkEstimates([*mine, *others], seed)) for seed in range(300)]
-
-    assert set(found) <= {10, 11, 12, 13, 14} | {each for each in found if each >= 500}
-    assert 0.76 < share_of({10, 11, 12, 13, 14}, found) < 0.9
+    own = {each.work_us for each in MINE}
+    assert set(found) <= own | {each for each in found if each >= 500}
+    assert 0.76 < share_of(own, found) < 0.9
 
 
 def test_job_that_did_more_than_all_of_its_kind_is_like_one_of_a_wider_kind() -> None:
-    mine = [Worked(ANA, 1, 10 + number) for number in range(5)]
-    others = [Worked(BO, 1, 500)] * 50
-
-    found = [total_us(WorkEstimates([*mine, *others], seed), begun(20)) for seed in range(300)]
+    found = drawn([*MINE, *OTHERS], begun(20))
 
     assert min(found) == 500
     assert share_of({500}, found) > 0.9
@@ -92,7 +97,7 @@ def test_job_that_did_more_than_all_may_have_a_lot_left() -> None:
     """It was taken to have as much again: then nine of ten do not end within P90."""
     worked = [Worked(BO, 1, 2**number) for number in range(12)]
 
-    found = sorted(total_us(WorkEstimates(worked, seed), begun(3_000)) for seed in range(200))
+    found = sorted(drawn(worked, begun(3_000), 200))
 
     assert len({*found}) > 100
     assert found[100] < 9_000 < 15_000 < found[180]
@@ -100,9 +105,7 @@ def test_job_that_did_more_than_all_may_have_a_lot_left() -> None:
 
 def test_some_job_is_longer_than_all_that_are_known() -> None:
     """One of n + 1 is, where all are alike; so nobody's P90 is the longest of a few."""
-    worked = [Worked(ANA, 1, 10 + number) for number in range(4)]
-
-    found = [total_us(WorkEstimates(worked, seed)) for seed in range(300)]
+    found = drawn(MINE[:4])
 
     assert 0.1 < share_of({each for each in found if each > 13}, found) < 0.32
 
@@ -111,45 +114,26 @@ def test_jobs_that_are_all_alike_tell_that_none_is_far_longer() -> None:
     alike = [Worked(ANA, 1, 600)] * 40
     unlike = [Worked(ANA, 1, 2**number) for number in range(40)]
 
-    found = [
-        sorted(
-            total_us(WorkEstimates(worked, seed), begun(worked[-1].work_us)) / worked[-1].work_us
-            for seed in range(100)
-        )
+    one, other = (
+        sorted(us / worked[-1].work_us for us in drawn(worked, begun(worked[-1].work_us), 100))
         for worked in (alike, unlike)
-    ]
+    )
 
-    assert found[0][90] < 2 < 4 < found[1][90]
+    assert one[90] < 2 < 4 < other[90]
 
 
-def test_time_limits_tell_the_work_where_works_are_parts_of_them() -> None:
-    """All work half of their limits; nobody had so long a limit as this job."""
+@pytest.mark.parametrize("are_parts", [True, False])
+def test_time_limits_tell_the_work_where_works_are_parts_of_them(are_parts: bool) -> None:
+    """All work half of their limits, or the same; nobody had so long a limit as this job."""
     worked = [
-        Worked(BO, 1, limit_us // 2 + number, limit_us=limit_us)
+        Worked(BO, 1, (limit_us // 2 if are_parts else 500) + number, limit_us=limit_us)
         for number, limit_us in enumerate((1_000, 4_000, 9_000, 30_000) * 5)
     ]
 
-    found = [
-        total_us(WorkEstimates(worked, seed), begun(0, time_limit_us=1_000_000))
-        for seed in range(100)
-    ]
+    found = sorted(drawn(worked, begun(0, time_limit_us=1_000_000), 100))
 
-    assert sorted(found)[50] in range(500_000, 520_000)
-    assert max(found) <= 1_000_000
-
-
-def test_time_limits_tell_nothing_where_works_are_no_parts_of_them() -> None:
-    worked = [
-        Worked(BO, 1, 500 + number, limit_us=limit_us)
-        for number, limit_us in enumerate((1_000, 4_000, 9_000, 30_000) * 5)
-    ]
-
-    found = [
-        total_us(WorkEstimates(worked, seed), begun(0, time_limit_us=1_000_000))
-        for seed in range(100)
-    ]
-
-    assert sorted(found)[50] in range(500, 520)
+    assert found[50] in (range(500_000, 520_000) if are_parts else range(500, 520))
+    assert found[-1] <= 1_000_000
 
 
 def test_jobs_of_the_same_limit_come_before_those_of_others() -> None:
@@ -157,24 +141,15 @@ def test_jobs_of_the_same_limit_come_before_those_of_others() -> None:
     short = [Worked(BO, 1, 10 + number, limit_us=1_000) for number in range(40)]
     long = [Worked(BO, 1, 80_000 + number, limit_us=100_000) for number in range(40)]
 
-    found = [
-        total_us(WorkEstimates([*short, *long], seed), begun(0, time_limit_us=100_000))
-        for seed in range(300)
-    ]
+    found = drawn([*short, *long], begun(0, time_limit_us=100_000))
 
     assert sum(each >= 80_000 for each in found) > 280
 
 
 def test_jobs_of_the_same_model_come_before_those_of_the_same_user() -> None:
-    same = [Worked(ANA, 1, 10, "bert")] * 9
-    others = [Worked(ANA, 1, 500, "gpt")] * 50
-    spec = job_spec(1, user="ana", model="bert")
-    found = [
-        WorkEstimates([*same, *others], seed).work_of(JobId("j1"), spec, None, 0).total_us
-        for seed in range(300)
-    ]
+    same, others = [Worked(ANA, 1, 10, "bert")] * 9, [Worked(ANA, 1, 500, "gpt")] * 50
 
-    assert 0.84 < share_of({10}, found) < 0.95
+    assert 0.84 < share_of({10}, drawn([*same, *others], begun(0, model="bert"))) < 0.95
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=5, max_size=12))
@@ -196,9 +171,9 @@ def test_work_that_was_cut_off_weighs_as_kaplan_and_meier_say(cut: list[tuple[in
     for work_us, above in expected.items():
         assert abs(_probability_above(ordered, 0, work_us) - above) < 1e-9
 
-    drawn = [Worked(ANA, 1, work_us, "", is_whole) for work_us, is_whole in cut]
+    of = [Worked(ANA, 1, work_us, "", is_whole) for work_us, is_whole in cut]
     if sum(is_whole for _, is_whole in cut) >= 5:
-        estimates = [total_us(WorkEstimates(drawn, seed)) for seed in range(400)]
+        estimates = drawn(of, seeds=400)
         share = sum(us > ordered[0][0] for us in estimates) / len(estimates)
         assert abs(share - expected[ordered[0][0]]) < 0.1
 
@@ -260,4 +235,4 @@ def test_steps_are_taken_to_be_as_slow_as_where_the_job_is() -> None:
 def test_other_seeds_draw_otherwise() -> None:
     ended = [Worked(BO, 1, work_us) for work_us in range(100)]
 
-    assert len({total_us(WorkEstimates(ended, seed)) for seed in range(20)}) > 5
+    assert len({*drawn(ended, seeds=20)}) > 5

@@ -1,7 +1,7 @@
 """Why a job waited is read without the jobs around it, where these have no part in it."""
 
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -34,7 +34,6 @@ S = 1_000_000
 NODES = (NodeName("n1"), NodeName("n2"))
 OWN, DEP, OTHER = JobId("own"), JobId("dep"), JobId("other")
 RULE = Because("fifo")
-WAITS_FOR_DEP = JobSpec(gpus=1, depends_on=(Dependency(DEP),))
 OPENING: tuple[Event, ...] = (
     facts.SchedulerStarted(0, 1, "x", "fifo", "1", 0, "{}"),
     *(facts.NodeAdded(0, node, ConfigurationSet("c", GpuType("V100"), 8)) for node in NODES),
@@ -42,8 +41,41 @@ OPENING: tuple[Event, ...] = (
 CANCELLED = (facts.JobCancelRequested(9 * S, OWN, "me"), facts.JobCancelled(9 * S, OWN, "me"))
 
 
-def whole(node: NodeName) -> Allocation:
-    return Allocation((Share(node, 255),))
+def submitted(at_s: int, job_id: JobId, gpus: int = 1, **fields: Any) -> Event:
+    return facts.JobSubmitted(at_s * S, job_id, JobSpec(gpus=gpus, **fields))
+
+
+def given(at_s: int, job_id: JobId, node: int | None = None) -> Event:
+    """Return that a job gets all GPUs of a server; None: it gives up what it has."""
+    there = NOTHING if node is None else Allocation((Share(NODES[node], 255),))
+    return facts.AllocationChanged(at_s * S, job_id, there, RULE)
+
+
+def started(at_s: int, job_id: JobId, attempt: int = 1, **fields: Any) -> Event:
+    return facts.AttemptStarted(at_s * S, job_id, attempt, **fields)
+
+
+def suspended(at_s: int, job_id: JobId) -> tuple[Event, ...]:
+    return facts.JobSuspended(at_s * S, job_id, 1), facts.GpusReleased(at_s * S, job_id, 1)
+
+
+def ended(at_s: int, job_id: JobId, attempt: int = 1) -> tuple[Event, ...]:
+    return (
+        facts.AttemptEnded(at_s * S, job_id, attempt, 0),
+        facts.GpusReleased(at_s * S, job_id, attempt),
+        facts.JobFinished(at_s * S, job_id),
+    )
+
+
+def lost(at_s: int, job_id: JobId) -> tuple[Event, ...]:
+    return facts.NodeLost(at_s * S, NODES[1], "c"), facts.AttemptLost(at_s * S, job_id, 1, "n2")
+
+
+def discarded(at_s: int) -> Event:
+    return facts.CheckpointDiscarded(at_s * S, DEP, 1, (NODES[1],), None, "lost")
+
+
+OWN_CAME = submitted(2, OWN, depends_on=(Dependency(DEP),))
 
 
 def no_policy(started: facts.SchedulerStarted) -> NoReturn:
@@ -68,34 +100,19 @@ async def reasons(
 
 @pytest.mark.asyncio
 async def test_sizes_of_other_jobs_are_no_part_of_it(tmp_path: Path) -> None:
-    events = (
-        *OPENING,
-        facts.JobSubmitted(S, OTHER, JobSpec(gpus=1)),
-        facts.JobSubmitted(S, DEP, JobSpec(gpus=1)),
-        facts.JobSubmitted(2 * S, OWN, WAITS_FOR_DEP),
-        facts.SizesSet(3 * S, (Size(OTHER, 1000, 10), Size(DEP, 1000, 10)), 1.0, 1.0),
-        *CANCELLED,
-    )
+    sizes = (Size(OTHER, 1000, 10), Size(DEP, 1000, 10))
+    sized = facts.SizesSet(3 * S, sizes, 1.0, 1.0)
+    events = (*OPENING, submitted(1, OTHER), submitted(1, DEP), OWN_CAME, sized, *CANCELLED)
     assert await reasons(tmp_path, events) == [(2, Reason.dependency)]
 
 
 @pytest.mark.asyncio
 async def test_how_a_job_ran_on_which_it_depends_is_no_part_of_it(tmp_path: Path) -> None:
     events = (
-        *OPENING,
-        facts.JobSubmitted(S, OTHER, JobSpec(gpus=8)),
-        facts.JobSubmitted(S, DEP, JobSpec(gpus=8)),
-        facts.AllocationChanged(S, OTHER, whole(NODES[0]), RULE),
-        facts.AttemptStarted(S, OTHER, 1),
-        facts.JobSubmitted(2 * S, OWN, WAITS_FOR_DEP),
-        facts.AllocationChanged(3 * S, OTHER, NOTHING, RULE),
-        facts.AllocationChanged(3 * S, DEP, whole(NODES[0]), RULE),  # the other has yet to leave
-        facts.AllocationChanged(4 * S, DEP, NOTHING, RULE),
-        facts.AllocationChanged(5 * S, DEP, whole(NODES[1]), RULE),
-        facts.AttemptStarted(6 * S, DEP, 1, checkpoints_stay=True),
-        facts.NodeLost(7 * S, NODES[1], "c"),
-        facts.AttemptLost(7 * S, DEP, 1, "n2"),
-        facts.CheckpointDiscarded(8 * S, DEP, 1, (NODES[1],), None, "lost"),
+        *(*OPENING, submitted(1, OTHER, 8), submitted(1, DEP, 8)),
+        *(given(1, OTHER, 0), started(1, OTHER), OWN_CAME, given(3, OTHER)),
+        *(given(3, DEP, 0), given(4, DEP)),  # the other has yet to leave
+        *(given(5, DEP, 1), started(6, DEP, checkpoints_stay=True), *lost(7, DEP), discarded(8)),
         *CANCELLED,
     )
     assert await reasons(tmp_path, events) == [(2, Reason.dependency)]
@@ -106,8 +123,8 @@ async def test_job_with_a_learnt_floor_needs_what_others_measured(tmp_path: Path
     v100 = GpuType("V100")
     events: tuple[Event, ...] = (
         *OPENING,
-        facts.JobSubmitted(S, OTHER, JobSpec(gpus=2, model="m")),
-        facts.JobSubmitted(2 * S, OWN, JobSpec(gpus=2, model="m", min_speed=0.9)),
+        submitted(1, OTHER, 2, model="m"),
+        submitted(2, OWN, 2, model="m", min_speed=0.9),
         facts.ToleranceLearnt(3 * S, OTHER, "m", v100, Level.server, (2,), 100_000, 50),
         facts.ToleranceLearnt(3 * S, OTHER, "m", v100, Level.cluster, (1, 1), 200_000, 50),
     )
@@ -120,59 +137,21 @@ async def test_job_with_a_learnt_floor_needs_what_others_measured(tmp_path: Path
     ]
 
 
-LEAVES = {
-    "it waits": (
-        (),
-        (
-            facts.AllocationChanged(3 * S, DEP, whole(NODES[1]), RULE),
-            facts.LaunchFailed(4 * S, DEP, 1, "c"),
-        ),
-    ),
-    "it is launched": (
-        (facts.AllocationChanged(S, DEP, whole(NODES[1]), RULE),),
-        (facts.LaunchFailed(4 * S, DEP, 1, "c"),),
-    ),
-    "it runs": (
-        (
-            facts.AllocationChanged(S, DEP, whole(NODES[1]), RULE),
-            facts.AttemptStarted(S, DEP, 1, checkpoints_stay=True),
-        ),
-        (
-            facts.NodeLost(3 * S, NODES[1], "c"),
-            facts.AttemptLost(3 * S, DEP, 1, "n2"),
-        ),
-    ),
-    "it leaves": (
-        (
-            facts.AllocationChanged(S, DEP, whole(NODES[1]), RULE),
-            facts.AttemptStarted(S, DEP, 1),
-            facts.AllocationChanged(S, DEP, NOTHING, RULE),
-        ),
-        (facts.JobSuspended(3 * S, DEP, 1), facts.GpusReleased(3 * S, DEP, 1)),
-    ),
+RUNS = (given(1, DEP, 1), started(1, DEP, checkpoints_stay=True))
+FAILS = facts.LaunchFailed(4 * S, DEP, 1, "c")
+SAVED = facts.CheckpointSaved(S, DEP, 1, "c", 1, 1, (NODES[1],))
+LEAVES: dict[str, tuple[tuple[Event, ...], tuple[Event, ...]]] = {
+    "it waits": ((), (given(3, DEP, 1), FAILS)),
+    "it is launched": ((given(1, DEP, 1),), (FAILS,)),
+    "it runs": (RUNS, lost(3, DEP)),
+    "it leaves": ((given(1, DEP, 1), started(1, DEP), given(1, DEP)), suspended(3, DEP)),
     "it is to have what another holds": (
-        (
-            facts.AllocationChanged(S, OTHER, whole(NODES[1]), RULE),
-            facts.AttemptStarted(S, OTHER, 1),
-            facts.AllocationChanged(S, OTHER, NOTHING, RULE),
-            facts.AllocationChanged(S, DEP, whole(NODES[1]), RULE),
-        ),
-        (
-            facts.AllocationChanged(3 * S, DEP, NOTHING, RULE),
-            facts.JobSuspended(3 * S, OTHER, 1),
-            facts.GpusReleased(3 * S, OTHER, 1),
-        ),
+        (given(1, OTHER, 1), started(1, OTHER), given(1, OTHER), given(1, DEP, 1)),
+        (given(3, DEP), *suspended(3, OTHER)),
     ),
     "it can resume on that server alone": (
-        (
-            facts.AllocationChanged(S, DEP, whole(NODES[1]), RULE),
-            facts.AttemptStarted(S, DEP, 1, checkpoints_stay=True),
-            facts.CheckpointSaved(S, DEP, 1, "c", 1, 1, (NODES[1],)),
-            facts.AllocationChanged(S, DEP, NOTHING, RULE),
-            facts.JobSuspended(S, DEP, 1),
-            facts.GpusReleased(S, DEP, 1),
-        ),
-        (facts.CheckpointDiscarded(4 * S, DEP, 1, (NODES[1],), None, "lost"),),
+        (*RUNS, SAVED, given(1, DEP), *suspended(1, DEP)),
+        (discarded(4),),
     ),
 }
 """What a snapshot shows of a job on a server, and how the job leaves it for good after that."""
@@ -186,32 +165,15 @@ async def test_removed_server_is_none_on_which_the_job_that_is_awaited_still_run
 ) -> None:
     """The snapshot has GPUs of it, and how it left them is not folded."""
     before, leaves = LEAVES[case]
-    start = (
-        *OPENING,
-        facts.JobSubmitted(S, OTHER, JobSpec(gpus=8)),
-        facts.JobSubmitted(S, DEP, JobSpec(gpus=8)),
-        *before,
-    )
+    attempt = 1 if case.endswith("another holds") else 2
+    start = (*OPENING, submitted(1, OTHER, 8), submitted(1, DEP, 8), *before)
     events = (
-        *start,
-        facts.JobSubmitted(2 * S, OWN, WAITS_FOR_DEP),
-        *leaves,
-        facts.NodeRemoved(5 * S, NODES[1]),
-        facts.AllocationChanged(6 * S, DEP, whole(NODES[0]), RULE),
-        facts.AttemptStarted(6 * S, DEP, 1 if case.endswith("another holds") else 2),
-        *_ended(7 * S, DEP, 1 if case.endswith("another holds") else 2),
+        *(*start, OWN_CAME, *leaves, facts.NodeRemoved(5 * S, NODES[1])),
+        *(given(6, DEP, 0), started(6, DEP, attempt), *ended(7, DEP, attempt)),
         *CANCELLED,
     )
     found = await reasons(tmp_path, events, len(start) if is_from_snapshot else None)
     assert found == [(2, Reason.dependency), (7, Reason.waiting_for_round)]
-
-
-def _ended(at_us: int, job_id: JobId, attempt: int) -> tuple[Event, ...]:
-    return (
-        facts.AttemptEnded(at_us, job_id, attempt, 0),
-        facts.GpusReleased(at_us, job_id, attempt),
-        facts.JobFinished(at_us, job_id),
-    )
 
 
 @pytest.mark.parametrize("snapshot_at", [None, 5, 6])
@@ -220,17 +182,10 @@ async def test_jobs_that_the_awaited_one_awaits_are_no_part_of_it(
     tmp_path: Path, snapshot_at: int | None
 ) -> None:
     events = (
-        *OPENING,
-        facts.JobSubmitted(S, OTHER, JobSpec(gpus=8)),
-        facts.AllocationChanged(S, OTHER, whole(NODES[1]), RULE),
-        facts.JobSubmitted(S, DEP, JobSpec(gpus=8, depends_on=(Dependency(OTHER),))),
-        facts.JobSubmitted(2 * S, OWN, WAITS_FOR_DEP),
-        facts.AttemptStarted(3 * S, OTHER, 1),
-        *_ended(4 * S, OTHER, 1),
-        facts.NodeRemoved(5 * S, NODES[1]),
-        facts.AllocationChanged(6 * S, DEP, whole(NODES[0]), RULE),
-        facts.AttemptStarted(6 * S, DEP, 1),
-        *_ended(7 * S, DEP, 1),
+        *(*OPENING, submitted(1, OTHER, 8), given(1, OTHER, 1)),
+        *(submitted(1, DEP, 8, depends_on=(Dependency(OTHER),)), OWN_CAME, started(3, OTHER)),
+        *(*ended(4, OTHER), facts.NodeRemoved(5 * S, NODES[1])),
+        *(given(6, DEP, 0), started(6, DEP), *ended(7, DEP)),
         *CANCELLED,
     )
     found = await reasons(tmp_path, events, snapshot_at)

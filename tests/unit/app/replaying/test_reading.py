@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+from hypothesis import given, strategies as st
 
 from shunter.ask import (
     LogStatistics,
@@ -20,6 +21,7 @@ from shunter.ask import (
     place_of,
     seq_of,
     span,
+    span_up,
     state_at,
     state_document,
 )
@@ -56,6 +58,9 @@ def at(text: str | None, origin: str | None = None, now_us: int | None = None) -
     return asyncio.run(found())
 
 
+ORIGIN = "2017-10-03T00:00:00+00:00"
+
+
 @pytest.mark.parametrize(
     ("at_us", "text"),
     [
@@ -71,11 +76,30 @@ def test_instants_are_written_and_read_back(at_us: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at_us"),
-    [("90s", 90_000_000), ("1.5s", 1_500_000), ("90", 90_000_000)],
+    ("text", "origin", "seconds"),
+    [
+        *(("90s", None, 90), ("1.5s", None, 1.5), ("90", None, 90), ("1m", None, 60)),
+        *(("1.5h", None, 5400), ("2d", None, 172_800), ("T+00:01:00", None, 60)),
+        ("2017-10-03T02:00:01+02:00", ORIGIN, 1),
+    ],
 )
-def test_seconds_are_instants_too(text: str, at_us: int) -> None:
-    assert instant_us(text, None) == at_us
+def test_time_since_the_log_began_is_an_instant(
+    text: str, origin: str | None, seconds: float
+) -> None:
+    """And dates count from the origin."""
+    assert instant_us(text, origin) == seconds * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "origin", "words"),
+    [
+        *((text, None, "no instant") for text in ("soon", "T+1:2", "2017-13-40")),
+        ("2017-10-03T02:00:01", None, "names no origin"),
+    ],
+)
+def test_what_is_no_instant_is_refused(text: str, origin: str | None, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        instant_us(text, origin)
 
 
 def test_event_of_an_instant_is_the_last_one_up_to_it() -> None:
@@ -97,11 +121,6 @@ def test_nothing_is_known_of_an_instant_after_the_last_event_unless_it_has_come(
     assert at(None, now_us=last_us + 5) == (len(RUN.events), last_us + 5)
 
 
-def test_dates_count_from_the_origin() -> None:
-    origin = "2017-10-03T00:00:00+00:00"
-    assert instant_us("2017-10-03T02:00:01+02:00", origin) == 1_000_000
-
-
 def test_date_without_offset_is_of_the_time_zone_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
@@ -113,47 +132,54 @@ def test_date_without_offset_is_of_the_time_zone_here(monkeypatch: pytest.Monkey
         time.tzset()
 
 
-@pytest.mark.parametrize("text", ["soon", "T+1:2", "2017-13-40"])
-def test_what_is_no_instant_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no instant"):
-        instant_us(text, None)
+@pytest.mark.parametrize(
+    ("us", "down", "up"),
+    [
+        (8_700_000, "8.7s", "8.7s"),
+        (40_000_000, "40s", "40s"),
+        (125_000_000, "2m 05s", "2m 05s"),
+        (7_500_000_000, "2h 05m", "2h 05m"),
+        (270_000_000_000, "3d 3h", "3d 3h"),
+        (101_700_000, "1m 41s", "1m 42s"),
+        (101_000_000, "1m 41s", "1m 41s"),
+        (12_345_678, "12.3s", "12.4s"),
+        (3_599_500_000, "59m 59s", "1h 00m"),
+        (5_430_000_000, "1h 30m", "1h 31m"),
+        (0, "0s", "0s"),
+    ],
+)
+def test_durations_have_two_units_and_are_cut_or_rounded_up(us: int, down: str, up: str) -> None:
+    assert (span(us), span_up(us)) == (down, up)
 
 
-def test_a_date_means_nothing_without_an_origin() -> None:
-    with pytest.raises(UsageError, match="names no origin"):
-        instant_us("2017-10-03T02:00:01", None)
+@given(st.integers(0, 10**13))
+def test_what_is_rounded_up_is_never_less(us: int) -> None:
+    units_us = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000}
+    told = sum(float(part[:-1]) * units_us[part[-1]] for part in span_up(us).split())
+    assert told >= us - 1e-3
+
+
+DEMAND = Demand(4, QueueName("q"), 8000, 100, (GpuType("v100"),), Level.server, ((2, 2),))
 
 
 @pytest.mark.parametrize(
-    ("duration_us", "text"),
+    ("told", "words"),
     [
-        (8_700_000, "8.7s"),
-        (40_000_000, "40s"),
-        (125_000_000, "2m 05s"),
-        (7_500_000_000, "2h 05m"),
-        (270_000_000_000, "3d 3h"),
+        (allocation_in_words(allocation(n0=0b10111, n1=0b1)), "n0[0-2,4] n1[0]"),
+        (allocation_in_words(allocation(n0=0)), "n0"),
+        (allocation_in_words(allocation(n0=1, n1=1, n2=1), 1), "n0[0] and 2 more"),
+        (
+            because_in_words(Because("outranked", (2, 0.5), (JobId("j1"),))),
+            "outranked (2, 0.5), for j1",
+        ),
+        (
+            demand_in_words(DEMAND),
+            "4 GPUs, of type v100, 8 CPUs, 100 MB, within one server, as 2+2, in queue q",
+        ),
     ],
 )
-def test_durations_have_two_units(duration_us: int, text: str) -> None:
-    assert span(duration_us) == text
-
-
-def test_allocations_name_servers_and_ranges_of_gpus() -> None:
-    assert allocation_in_words(allocation(n0=0b10111, n1=0b1)) == "n0[0-2,4] n1[0]"
-    assert allocation_in_words(allocation(n0=0)) == "n0"
-    assert allocation_in_words(allocation(n0=1, n1=1, n2=1), 1) == "n0[0] and 2 more"
-
-
-def test_a_rule_is_told_with_scores_and_gainers() -> None:
-    because = Because("outranked", (2, 0.5), (JobId("j1"),))
-    assert because_in_words(because) == "outranked (2, 0.5), for j1"
-
-
-def test_a_class_is_told_by_what_it_asks_for() -> None:
-    demand = Demand(4, QueueName("q"), 8000, 100, (GpuType("v100"),), Level.server, ((2, 2),))
-    assert demand_in_words(demand) == (
-        "4 GPUs, of type v100, 8 CPUs, 100 MB, within one server, as 2+2, in queue q"
-    )
+def test_places_rules_and_classes_have_words(told: str, words: str) -> None:
+    assert told == words
 
 
 @pytest.mark.parametrize("text", ["7", "e7", "e0,007"])

@@ -1,7 +1,9 @@
 """Why a job waits whose GPUs turned out to be others', and what is told of GPUs that are taken."""
 
+import asyncio
+
 from shunter.api import nodes_of
-from shunter.ask import down_in_words, fact_in_words, history_of, is_part, told_apart
+from shunter.ask import down_in_words, fact_in_words, is_part, read_histories, told_apart
 from shunter.core.fold import replay
 from shunter.events import (
     AllocationChanged,
@@ -14,6 +16,7 @@ from shunter.events import (
 )
 from tests.behaviour.displacements import displaced
 from tests.factories import job_id, node_added, node_name, servers
+from tests.replay.recording import reading
 
 J0 = job_id(0)
 N0 = node_name(0)
@@ -35,11 +38,11 @@ def test_a_lost_server_is_told_as_lost_though_others_hold_gpus_too() -> None:
 
 
 def test_a_job_is_where_it_was_found_and_not_where_it_was_to_be() -> None:
-    history = history_of(
-        [event for event in DISPLACED.events if getattr(event, "job_id", None) == J0]
-    )
-    assert history is not None
-    assert [attempt.where for attempt in history.attempts] == ["n1[0-3]"]
+    async def found() -> list[str]:
+        async with reading(DISPLACED.events) as reader:
+            return [one.where for one in (await read_histories(reader, [J0]))[J0].attempts]
+
+    assert asyncio.run(found()) == ["n1[0-3]"]
 
 
 def test_a_displacement_is_no_part_of_a_round_and_says_who_has_the_gpus() -> None:

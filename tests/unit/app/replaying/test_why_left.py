@@ -6,24 +6,46 @@ from typing import Any
 
 import pytest
 
-from shunter.ask import history_of
+from shunter.ask import read_histories, wait_of
 from shunter.ask.why import details, document, headline, how_ended
-from shunter.core import DEPARTURES_MOST, Input, SubmitJob
+from shunter.core import DEPARTURES_MOST, Input, State, SubmitJob
+from shunter.core.fold import replay
 from shunter.core.planning import RoundRules
 from shunter.events import (
     HELD,
     NOTHING,
     AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
     AttemptStarted,
     Because,
     Event,
     GpusReleased,
     JobCancelRequested,
     JobHeld,
+    JobReleased,
+    JobRetried,
     JobSuspended,
+    LaunchFailed,
+    Reason,
+    Wait,
+    WaitReasonChanged,
+    decode_record,
+    encode_record,
 )
-from tests.factories import World, allocation, job_id, job_spec, job_submitted, policy, servers
-from tests.replay.recording import Recorded, asked, rebuilt
+from tests.factories import (
+    World,
+    allocation,
+    attempt_started,
+    granted,
+    job_id,
+    job_spec,
+    job_submitted,
+    policy,
+    round_planned,
+    servers,
+)
+from tests.replay.recording import Recorded, asked, reading, rebuilt
 
 J0 = job_id(0)
 CAUSE = "Slurm's time limit of 1 h ended it"
@@ -46,9 +68,13 @@ def test_attempt_that_slurm_ended_is_told_with_its_cause() -> None:
     recorded = Recorded(list(events), rebuilt(chosen, core.rules))
     found = asyncio.run(asked(recorded, J0, None))
     assert [how_ended(found, run) for run in found.runs] == [f"suspended: {CAUSE}"]
-    history = history_of([event for event in events if getattr(event, "job_id", "") == J0])
-    assert history is not None
-    assert history.attempts[0].document(str)["ended_by"] == f"suspended: {CAUSE}"
+    assert asyncio.run(ended_by(events)) == [f"suspended: {CAUSE}"]
+
+
+async def ended_by(events: list[Event]) -> list[object]:
+    async with reading(events) as reader:
+        history = (await read_histories(reader, [J0]))[J0]
+    return [one.document(str)["ended_by"] for one in history.attempts]
 
 
 def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_failed() -> None:
@@ -72,6 +98,30 @@ def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_f
     assert "failed (left 8 times in a row by itself (exit code 75) without progress)" in failed
     assert ended[0] == "left by itself"
     assert "launch failed" not in f"{once} {again} {failed}"
+
+
+ENDS = JobCancelRequested(3, J0)
+EXITS = AttemptEnded(3, J0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        (ENDS, LaunchFailed(5, J0, 1, "no room")),
+        (ENDS, AttemptLost(5, J0, 1, "heartbeat")),
+        (ENDS, GpusReleased(5, J0, 1)),
+        (EXITS, AttemptLost(5, J0, 1, "heartbeat")),
+    ],
+)
+def test_who_is_about_to_end_and_has_left_waits_for_nothing(last: tuple[Event, ...]) -> None:
+    """No round will look at it; it ends with the next event."""
+    log = (*servers(4), job_submitted(0), granted(0, 2, n0=0b1), *last)
+    core = World(servers=servers(4)).scheduler(policy(), instant=False)[0]
+    found = asyncio.run(asked(Recorded(log, rebuilt(policy(), core.rules)), J0, None))
+    said = document(found)
+    assert (said["phase"], said["reason"]) == ("ending", None)
+    assert [part["what"] for part in said["timeline"]] == ["wait", "run"]
+    assert "j0 has been ending on n0[0] for" in headline(found)
 
 
 @pytest.mark.parametrize(("by", "words"), [("ana", "held by ana"), ("", "held")])
@@ -102,3 +152,55 @@ def test_who_is_cancelled_ends_since_then_and_not_since_it_began() -> None:
     )
     found = asyncio.run(asked(Recorded(log, rebuilt(policy(), RoundRules(10))), J0, 25_000_000))
     assert headline(found) == "j0 has been ending on n0[0] for 5s (attempt 1)"
+
+
+QUOTA = Wait(Reason.quota, 1)
+WAITS_AGAIN: tuple[Event, ...] = (
+    *servers(4),
+    job_submitted(0),
+    round_planned(0, 1),
+    WaitReasonChanged(1, J0, QUOTA),
+    granted(0, 2, n0=0b1),
+    attempt_started(0, 3),
+)
+BY_ITSELF = (JobSuspended(5, J0, 1), GpusReleased(6, J0, 1))
+WAYS_TO_LEAVE: dict[str, tuple[Event, ...]] = {
+    "by itself": BY_ITSELF,
+    "by an order": (AllocationChanged(4, J0, NOTHING, HELD), *BY_ITSELF),
+    "by a failure": (AttemptEnded(5, J0, 1, 1), GpusReleased(6, J0, 1), JobRetried(6, J0, 1)),
+    "by a launch that failed": (LaunchFailed(6, J0, 1, "no room"),),
+}
+
+
+@pytest.mark.parametrize("left", WAYS_TO_LEAVE.values(), ids=WAYS_TO_LEAVE)
+def test_reason_of_an_earlier_wait_is_told_again_once_a_round_has_looked(
+    left: tuple[Event, ...],
+) -> None:
+    """The round records nothing that is recorded already; one whose policy failed looks at none."""
+    core = World(servers=servers(4)).scheduler(policy(), instant=False)[0]
+
+    def said(*later: Event) -> tuple[str, int | None]:
+        recorded = Recorded((*WAITS_AGAIN, *left, *later), rebuilt(policy(), core.rules))
+        state = replay(recorded.events)
+        wait, found = wait_of(state.jobs[J0], state), asyncio.run(asked(recorded, J0, None))
+        assert found.waits_now is not None
+        assert found.waits_now.wait == wait
+        told = None if found.told is None else found.told.number
+        return found.waits_now.wait.reason.value, told
+
+    assert said() == ("waiting_for_round", None)
+    assert said(replace(round_planned(1, 7), fault="x")) == ("waiting_for_round", None)
+    held, released = JobHeld(7, J0, "ana"), JobReleased(8, J0, "ana")
+    assert said(held, round_planned(1, 7), released) == ("waiting_for_round", None)
+    assert said(round_planned(1, 7)) == ("quota", 1)
+    assert said(round_planned(1, 7), round_planned(2, 8)) == ("quota", 1)
+    again = WaitReasonChanged(8, J0, Wait(Reason.outranked))
+    assert said(round_planned(1, 7), round_planned(2, 8), again) == ("outranked", 2)
+
+
+def test_state_that_is_written_down_knows_that_a_reason_is_of_an_earlier_wait() -> None:
+    state: State = decode_record(
+        State, encode_record(replay((*WAITS_AGAIN, *WAYS_TO_LEAVE["by itself"])))
+    )
+    assert wait_of(state.jobs[J0], state) == Wait(Reason.waiting_for_round)
+    assert wait_of(state.jobs[J0], replay((round_planned(1, 7),), state)) == QUOTA

@@ -4,19 +4,16 @@ Goal: an objective of Gavel divides GPUs and units of CPU as its program says, w
 and every other policy lets a job that accepts both run on either.
 """
 
-import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from shunter.ask import verify_log
-from shunter.config import LoadedConfig, load_config
+from shunter.config import LoadedConfig
 from shunter.errors import ConfigError
 from shunter.events import AllocationChanged, Event, JobRejected, Reason, RoundPlanned, TargetsSet
-from shunter.events.log import read_log
-from shunter.run import fit_to_table, load_jobs, rebuild, simulate
+from shunter.run import simulate
+from tests.unit.app.runs.traces import Load, fitted, loader, verified
 
 KEEN = {"v100": 10.0, "cpu": 1.0}
 CALM = {"v100": 4.0, "cpu": 3.9}
@@ -50,38 +47,22 @@ round = "60s"
 url = "log.db"
 """
 NO_TABLE = CONFIG.replace('throughputs = "rates.json"\n', "")
-SLURM = '[backend]\nkind = "slurm"\nslurm.root = "r"\nslurm.partition = "p"\n'
-HEAD = "job_id,submit_s,duration_s,gpus,model,total_steps,gpu_type,weight,cpus\n"
-
-Load = Callable[..., LoadedConfig]
+HEAD = "job_id,submit_s,duration_s,gpus,model,total_steps,gpu_type,weight,cpus"
 
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     """Load a config with these rows as its jobs."""
     monkeypatch.chdir(tmp_path)
-
-    def load(rows: str = "", config: str = CONFIG, **settings: str) -> LoadedConfig:
-        (tmp_path / "rates.json").write_text(json.dumps(RATES))
-        (tmp_path / "jobs.csv").write_text(HEAD + rows)
-        (tmp_path / "run.toml").write_text(config)
-        pairs = [("--set", f"{key.replace('__', '.')}={value}") for key, value in settings.items()]
-        return load_config(tmp_path / "run.toml", pairs, {})
-
-    return load
+    return loader(tmp_path, HEAD, CONFIG, json.dumps(RATES))
 
 
 def run(loaded: LoadedConfig) -> tuple[dict[str, float], list[Event]]:
     """Return when each job ended, in seconds after its submission, and the log, which verifies."""
-    stories = simulate(loaded).stories()
-    events = asyncio.run(_verified(loaded.config.log.url))
-    return {story.job_id: (story.jct_us or 0) / 1e6 for story in stories}, events
-
-
-async def _verified(url: str) -> list[Event]:
-    async with read_log(url) as reader:
-        assert (await verify_log(reader, rebuild)).divergence is None
-        return [event async for event in reader.events()]
+    ended: dict[str, float] = {
+        story.job_id: (story.jct_us or 0) / 1e6 for story in simulate(loaded).stories()
+    }
+    return ended, verified(loaded)
 
 
 def places(events: list[Event]) -> dict[str, tuple[str, int]]:
@@ -98,16 +79,6 @@ def fractions(events: list[Event]) -> dict[tuple[str, str], float]:
     """Return the first targets, by job and type."""
     targets = next(event for event in events if isinstance(event, TargetsSet)).targets
     return {(each.jobs[0], each.gpu_type): each.fraction for each in targets}
-
-
-def fitted(loaded: LoadedConfig) -> list[tuple[str, ...]]:
-    return [job.spec.gpu_types for job in fit_to_table(loaded, load_jobs(loaded)).jobs]
-
-
-def fault_of(load: Load, config: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load(config=config)
-    return str(caught.value)
 
 
 def test_the_shortest_makespan_puts_the_model_that_minds_least_on_the_cpus(load: Load) -> None:
@@ -195,38 +166,3 @@ def test_a_job_that_accepts_only_units_is_refused_where_none_are(load: Load) -> 
         ("a", "no node has GPUs of type cpu"),
         ("b", "GPUs of one type in the cluster"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ("cpus = 4", "cpus = 3", "units = 2 does not divide cpus = 3 evenly"),
-        ("gpus = 0", "gpus = 1", "units = 2 and gpus = 1: units are for servers without GPUs"),
-        ("cpus = 4", "", "gpus = 0 and cpus = 0: a server needs GPUs or CPUs"),
-        ("cpus = 4", "cpus = 4\nsockets = 4", "sockets = 4 does not divide units = 2 evenly"),
-        ('"cpu"', '"v100"', "type 'v100' names both GPUs and units of CPUs"),
-        ('"cpu"', '"arm"', "has no throughputs on 'arm'; expected one of v100, cpu"),
-        ('type = "v100"', 'type = "cpu"', "type 'cpu' names both GPUs and units of CPUs"),
-        (
-            "[workload]",
-            '[[cluster.nodes]]\nname="d"\ngpus=0\nunits=1\ncpus=4\ntype="cpu"\n[workload]',
-            "type 'cpu' names units of 2 and of 4 CPUs, which are not equally fast",
-        ),
-        ("[workload]", f"{SLURM}[workload]", "gives out GPUs alone"),
-    ],
-)
-def test_what_is_wrong_with_units_is_said(load: Load, before: str, after: str, said: str) -> None:
-    config = CONFIG.replace("units = 1", "units = 2")
-    assert config.count(before) == 1 or before == '"cpu"' or before == "gpus = 0"
-    assert said in fault_of(load, config.replace(before, after, 1))
-
-
-def test_pairs_on_units_are_refused(load: Load, tmp_path: Path) -> None:
-    alone = {"null": 2.0}
-    table = {
-        "v100": {"('calm', 1)": alone},
-        "cpu": {"('calm', 1)": {**alone, "('calm', 1)": [1.0, 1.0]}},
-    }
-    (tmp_path / "paired.json").write_text(json.dumps(table))
-    said = fault_of(load, CONFIG.replace("rates.json", "paired.json"))
-    assert "has pairs of jobs on 'cpu', and nobody shares units of CPU; take the pairs out" in said

@@ -1,24 +1,23 @@
 """A program in a simulated world: its orders come at its instants, and are facts that verify."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from shunter.cli import app
-from shunter.config import make_config
+from shunter.config import LoadedConfig
 from shunter.core import CancelJob, ChangePriority, Command, View
-from shunter.events import JobId
+from shunter.events import JobCancelRequested, JobId, JobPriorityChanged
 from shunter.run import simulate
+from tests.unit.app.runs.traces import TURNS, config_of, verified
 
 SECOND = 1_000_000
-ROWS = "job_id,submit_s,gpus,duration_s\na,0,1,600\nb,0,1,100\nc,100,1,600\n"
+HEAD, ROWS = "job_id,submit_s,gpus,duration_s", ("a,0,1,600", "b,0,1,100", "c,100,1,600")
+TWO_GPUS = {"nodes": [{"name": "n", "gpus": 2}]}
 POLICIES: dict[str, dict[str, Any]] = {
-    "turns": {"name": "gandiva", "trigger": "event", "slicing": {}},
+    "turns": TURNS,
     "events": {"name": "las", "trigger": "event"},
     "rounds": {"name": "las", "round": "60s"},
 }
@@ -45,20 +44,10 @@ class Reactive:
         return []
 
 
-def played(folder: Path, policy: dict[str, Any]) -> tuple[Reactive, list[dict[str, Any]], str]:
-    """Run it; return what the driver saw, the orders in the log, and the log's digest."""
-    trace, url, driver = folder / "jobs.csv", folder / "run.db", Reactive()
-    trace.write_text(ROWS)
-    config = {
-        "cluster": {"nodes": [{"name": "n", "gpus": 2}]},
-        "workload": {"trace": str(trace)},
-        "policy": policy,
-        "log": {"url": str(url)},
-    }
-    digest = simulate(make_config(config), driver=driver, overwrite=True).document["log"]["digest"]
-    exported = CliRunner().invoke(app, ["log", "export", str(url)]).output.splitlines()
-    kinds = ("JobPriorityChanged", "JobCancelRequested")
-    return driver, [e for e in map(json.loads, exported) if e["kind"] in kinds], digest
+def played(loaded: LoadedConfig) -> tuple[Reactive, str]:
+    """Run it; return what the driver saw, and the digest of the log."""
+    driver = Reactive()
+    return driver, simulate(loaded, driver=driver, overwrite=True).document["log"]["digest"]
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -66,21 +55,21 @@ def test_orders_come_at_their_instants_and_the_log_verifies(
     policy: dict[str, Any], tmp_path: Path
 ) -> None:
     """At 100 s the driver sees that `c` came, at 5,000 s that all is over."""
-    driver, orders, digest = played(tmp_path, policy)
+    loaded = config_of(tmp_path, HEAD, *ROWS, cluster=TWO_GPUS, policy=policy)
+    driver, digest = played(loaded)
 
     assert [at_s for at_s, _ in driver.seen] == [100, 250, 5000]
     assert driver.seen[0][1][-1] == "c"
     assert driver.seen[2][1] == []
-    assert [(e["kind"], e["at_us"] // SECOND, e["job_id"], e["by"]) for e in orders] == [
-        ("JobPriorityChanged", 100, "c", "ana"),
-        ("JobCancelRequested", 250, "a", "ana"),
+    orders = [e for e in verified(loaded) if isinstance(e, JobPriorityChanged | JobCancelRequested)]
+    assert orders == [
+        JobPriorityChanged(100 * SECOND, JobId("c"), 3, "ana"),
+        JobCancelRequested(250 * SECOND, JobId("a"), "ana"),
     ]
-    verified = CliRunner().invoke(app, ["replay", str(tmp_path / "run.db"), "--verify"])
-    assert verified.exit_code == 0, verified.output
-    assert played(tmp_path, policy)[2] == digest
+    assert played(loaded)[1] == digest
 
 
 def test_all_else_of_an_instant_happens_before_the_driver_looks(tmp_path: Path) -> None:
     """`b` ends at 100 s, where nobody takes turns with it: it is gone then."""
-    driver, _, _ = played(tmp_path, POLICIES["events"])
-    assert driver.seen[0] == (100, ["a", "c"])
+    loaded = config_of(tmp_path, HEAD, *ROWS, cluster=TWO_GPUS, policy=POLICIES["events"])
+    assert played(loaded)[0].seen[0] == (100, ["a", "c"])

@@ -1,3 +1,5 @@
+"""Whole simulated runs: their document, their log, and what ends them before they begin."""
+
 import asyncio
 import json
 from collections.abc import Callable
@@ -7,17 +9,24 @@ from typing import Any
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config, make_config
+from shunter.config import LoadedConfig, load_config
 from shunter.core import state_digest
 from shunter.errors import LogError, LogExistsError, TraceError
-from shunter.events import SchedulerStarted, SchedulerStopped
-from shunter.events.log import read_log
-from shunter.run import load_jobs, rebuild, set_up, simulate, simulation
+from shunter.events import Event, SchedulerStarted, SchedulerStopped
+from shunter.events.log import Snapshot, read_log
+from shunter.run import RunResult, load_jobs, rebuild, set_up, simulate, simulation
+from tests.unit.app.runs.traces import config_of
 
 Generated = Callable[..., LoadedConfig]
-WriteConfig = Callable[[str], Path]
 
 TIMES = ["mean", "p50", "p90", "p95", "p99", "max"]
+OUTCOMES = ["submitted", "finished", "failed", "cancelled", "rejected", "unfinished"]
+KEYS = {
+    *("schema", "evidence", "policy", "oracle", "seed", "cluster", "trace", "jobs", "jct_s"),
+    *("wait_s", "makespan_s", "gpu_utilisation", "preemptions", "migrations", "rounds", "events"),
+    *("log", "state_digest", "elapsed"),
+}
+HEAD = "job_id,submit_s,gpus,duration_s"
 
 
 def _load(path: Path, *settings: str) -> LoadedConfig:
@@ -29,63 +38,37 @@ def _document(loaded: LoadedConfig) -> dict[str, Any]:
     return document
 
 
-async def _events(path: Path) -> list[Any]:
-    async with read_log(str(path)) as reader:
-        return [event async for frame in reader.frames() for event in frame.events()]
+def _statuses(result: RunResult) -> dict[str, str]:
+    return {story.job_id: story.status for story in result.stories()}
+
+
+def _logged(path: Path) -> tuple[list[Event], list[Snapshot]]:
+    async def read() -> tuple[list[Event], list[Snapshot]]:
+        async with read_log(str(path)) as reader:
+            return [event async for event in reader.events()], list(await reader.snapshots())
+
+    return asyncio.run(read())
 
 
 def test_the_document_has_the_names_that_were_promised(generated: Generated) -> None:
     document = _document(generated())
 
-    assert set(document) >= {
-        "schema",
-        "evidence",
-        "policy",
-        "oracle",
-        "seed",
-        "cluster",
-        "trace",
-        "jobs",
-        "jct_s",
-        "wait_s",
-        "makespan_s",
-        "gpu_utilisation",
-        "preemptions",
-        "migrations",
-        "rounds",
-        "events",
-        "log",
-        "state_digest",
-        "elapsed",
-    }
+    assert set(document) >= KEYS
     assert document["evidence"] == "simulated"
     assert document["cluster"] == {"gpus": 8, "nodes": 2}
     assert set(document["trace"]) >= {"source", "jobs", "digest"}
-    counts = ["submitted", "finished", "failed", "cancelled", "rejected", "unfinished"]
-    assert list(document["jobs"]) == counts
+    assert list(document["jobs"]) == OUTCOMES
     assert list(document["jct_s"]) == list(document["wait_s"]) == TIMES
     assert list(document["rounds"]) == ["planned", "skipped"]
     assert list(document["log"]) == ["url", "digest"]
     assert list(document["elapsed"]) == ["wall_s", "cpu_s", "startup_cpu_s", "parse_cpu_s"]
 
 
-def test_every_job_that_went_in_comes_out(config_file: Path) -> None:
-    jobs = _document(_load(config_file))["jobs"]
-
-    assert jobs == {
-        "submitted": 5,
-        "finished": 2,
-        "failed": 1,
-        "cancelled": 1,
-        "rejected": 1,
-        "unfinished": 0,
-    }
-
-
-def test_completion_and_waiting_are_those_of_finished_jobs(config_file: Path) -> None:
+def test_all_jobs_are_counted_and_times_are_those_of_finished_ones(config_file: Path) -> None:
+    """Job a runs from 0 to 100, job b waits for it from 10 on and runs to 150."""
     document = _document(_load(config_file))
 
-    # Job a runs from 0 to 100, job b waits for it from 10 on and runs to 150.
+    assert document["jobs"] == dict(zip(OUTCOMES, (5, 2, 1, 1, 1, 0), strict=True))
     assert document["jct_s"]["mean"] == 120.0
     assert document["wait_s"]["mean"] == 45.0
     assert document["jct_s"]["max"] == 140.0
@@ -102,35 +85,19 @@ def test_what_does_not_exist_is_null(config_file: Path) -> None:
     assert document["makespan_s"] == 0.0
 
 
-def test_a_job_over_its_time_limit_counts_as_failed(write_config: WriteConfig) -> None:
-    path = write_config(
-        '[[cluster.nodes]]\nname = "a"\ngpus = 1\n[workload]\ntrace = "limit.csv"\n'
-    )
-    (path.parent / "limit.csv").write_text(
-        "job_id,submit_s,gpus,duration_s,time_limit_s\na,0,1,1000,60\nb,0,1,30,60\n"
-    )
-
-    result = simulate(_load(path))
+def test_a_job_over_its_time_limit_counts_as_failed(tmp_path: Path) -> None:
+    rows = ("a,0,1,1000,60", "b,0,1,30,60")
+    result = simulate(config_of(tmp_path, f"{HEAD},time_limit_s", *rows))
 
     assert result.document["jobs"]["failed"] == 1
-    assert {story.job_id: story.status for story in result.stories()} == {
-        "a": "timeout",
-        "b": "finished",
-    }
+    assert _statuses(result) == {"a": "timeout", "b": "finished"}
 
 
 def test_queues_bound_and_refuse(config_file: Path) -> None:
     loaded = _load(config_file, "queues.default.users=['ana']", "queues.default.quota_gpus=8")
 
-    result = simulate(loaded)
-
-    assert {story.job_id: story.status for story in result.stories()} == {
-        "a": "finished",
-        "b": "rejected",
-        "c": "rejected",
-        "d": "failed",
-        "e": "cancelled",
-    }
+    ends = ("finished", "rejected", "rejected", "failed", "cancelled")
+    assert _statuses(simulate(loaded)) == dict(zip("abcde", ends, strict=True))
 
 
 def test_equal_runs_write_equal_logs_wherever_they_go(generated: Generated, tmp_path: Path) -> None:
@@ -138,82 +105,49 @@ def test_equal_runs_write_equal_logs_wherever_they_go(generated: Generated, tmp_
         _document(generated(policy__name="las", log__url=url))["log"]["digest"]
         for url in ("none:", "memory:", str(tmp_path / "a.db"), str(tmp_path / "b.db"))
     ]
+    other = _document(generated(policy__name="las", seed=1, log__url="none:"))
 
     assert len(set(digests)) == 1
+    assert other["log"]["digest"] != digests[0]
 
 
-def test_another_seed_writes_another_log(generated: Generated) -> None:
-    first, second = (_document(generated(seed=seed)) for seed in (1, 2))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("workload.trace={elsewhere}/jobs.csv",),
+        ("workload.format=canonical-csv", "workload.rows=[0, 5]"),
+    ],
+    ids=["where the trace lies", "a format that is guessed anyway"],
+)
+def test_log_does_not_depend_on(
+    settings: tuple[str, ...], config_file: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "jobs.csv").write_bytes((config_file.parent / "jobs.csv").read_bytes())
 
-    assert first["log"]["digest"] != second["log"]["digest"]
+    plain = _document(_load(config_file))
+    other = _document(_load(config_file, *(each.format(elsewhere=elsewhere) for each in settings)))
 
-
-def test_where_a_trace_lies_changes_nothing(config_file: Path, tmp_path: Path) -> None:
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    (moved / "jobs.csv").write_bytes((config_file.parent / "jobs.csv").read_bytes())
-
-    here = _document(_load(config_file))
-    there = _document(_load(config_file, f"workload.trace={moved / 'jobs.csv'}"))
-
-    assert here["log"]["digest"] == there["log"]["digest"]
-
-
-def test_naming_a_format_that_is_guessed_anyway_changes_nothing(config_file: Path) -> None:
-    guessed = _document(_load(config_file))
-    named = _document(_load(config_file, "workload.format=canonical-csv", "workload.rows=[0, 5]"))
-
-    assert guessed["log"]["digest"] == named["log"]["digest"]
+    assert plain["log"]["digest"] == other["log"]["digest"]
 
 
-@pytest.mark.asyncio
-async def test_a_log_opens_with_who_decides_and_closes_with_a_stop(tmp_path: Path) -> None:
+def test_a_log_opens_with_who_decides_and_closes_with_a_stop(
+    generated: Generated, tmp_path: Path
+) -> None:
+    """With a last snapshot of all that happened."""
     path = tmp_path / "run.db"
-    await _simulate_into(path)
+    simulate(generated(log__url=str(path), log__snapshot_every=50))
 
-    events = await _events(path)
+    events, snapshots = _logged(path)
 
-    assert isinstance(events[0], SchedulerStarted)
+    started = events[0]
+    assert isinstance(started, SchedulerStarted)
     assert isinstance(events[-1], SchedulerStopped)
-    assert events[0].simulated
-    assert [name for name, _ in events[0].digests] == ["trace"]
-
-
-async def _simulate_into(path: Path) -> None:
-    """Run in a thread: a simulation brings its own event loop."""
-    import anyio.to_thread
-
-    from shunter.config import make_config
-
-    loaded = make_config(
-        {
-            "cluster": {"nodes": [{"name": "a", "gpus": 4}]},
-            "workload": {"generate": {"jobs": 30}},
-            "log": {"url": str(path), "snapshot_every": 50},
-        }
-    )
-    await anyio.to_thread.run_sync(lambda: simulate(loaded))
-
-
-@pytest.mark.asyncio
-async def test_snapshots_are_taken_as_often_as_wanted(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    await _simulate_into(path)
-
-    async with read_log(str(path)) as reader:
-        snapshots = await reader.snapshots()
-        head = await reader.head()
-
-    assert len(snapshots) == head.seq // 50 + 1 or len(snapshots) >= 3
-    assert snapshots[-1].seq == head.seq
-
-
-def seqs_of_snapshots(path: Path) -> list[int]:
-    async def found() -> list[int]:
-        async with read_log(str(path)) as reader:
-            return [each.seq for each in await reader.snapshots()]
-
-    return asyncio.run(found())
+    assert started.simulated
+    assert [name for name, _ in started.digests] == ["trace"]
+    assert len(snapshots) == len(events) // 50 + 1 or len(snapshots) >= 3
+    assert snapshots[-1].seq == len(events)
 
 
 @pytest.mark.parametrize(("events", "by_job"), [(100, 0), (100, 2), (1, 3)])
@@ -229,7 +163,7 @@ def test_snapshots_by_themselves_lie_as_far_apart_as_the_state_is_large(
     path = tmp_path / "run.db"
     document = _document(generated(workload__generate__jobs=400, log__url=str(path)))
 
-    *within, last = seqs_of_snapshots(path)
+    *within, last = [each.seq for each in _logged(path)[1]]
 
     assert last == document["events"]
     assert len(within) >= 3
@@ -243,64 +177,43 @@ def test_snapshots_by_themselves_lie_as_far_apart_as_the_state_is_large(
 
 def test_snapshots_change_no_event(generated: Generated) -> None:
     bare, with_snapshots = (
-        _document(generated(log__snapshot_every=every, log__url="memory:")) for every in (0, 20)
+        simulate(generated(log__snapshot_every=every, log__url="memory:")) for every in (0, 20)
     )
 
-    assert bare["log"]["digest"] == with_snapshots["log"]["digest"]
-    assert bare["state_digest"] == with_snapshots["state_digest"]
+    assert bare.document["log"]["digest"] == with_snapshots.document["log"]["digest"]
+    digests = {bare.document["state_digest"], with_snapshots.document["state_digest"]}
+    assert digests == {state_digest(bare.state)}
 
 
 def test_progress_changes_nothing_and_counts_up(generated: Generated) -> None:
     told: list[tuple[int, int]] = []
+    loaded = generated(workload__generate__jobs=1100, policy__trigger="event")
 
-    result = simulate(
-        generated(workload__generate__jobs=1500, policy__trigger="event"),
-        report=lambda done, total: told.append((done, total)),
-    )
+    result = simulate(loaded, report=lambda done, total: told.append((done, total)))
 
-    plain = _document(generated(workload__generate__jobs=1500, policy__trigger="event"))
     assert told == sorted(told)
-    assert told[-1][1] == 1500
-    assert result.document["log"]["digest"] == plain["log"]["digest"]
+    assert told[-1][1] == 1100
+    assert result.document["log"]["digest"] == _document(loaded)["log"]["digest"]
 
 
-def test_the_state_digest_is_that_of_the_last_state(generated: Generated) -> None:
-    result = simulate(generated())
-
-    assert result.document["state_digest"] == state_digest(result.state)
-
-
-def test_a_log_that_exists_is_left_alone(config_file: Path, tmp_path: Path) -> None:
+def test_a_log_that_exists_is_replaced_only_where_that_is_asked_for_and_jobs_are_there(
+    config_file: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "run.db"
     loaded = _load(config_file, f"log.url={path}")
-    simulate(loaded)
+    first = simulate(loaded).document
     before = path.read_bytes()
-
     with pytest.raises(LogExistsError):
         simulate(loaded)
-
     assert path.read_bytes() == before
-
-
-def test_a_log_is_replaced_where_that_is_asked_for(config_file: Path, tmp_path: Path) -> None:
-    loaded = _load(config_file, f"log.url={tmp_path / 'run.db'}")
-    first = simulate(loaded).document
 
     second = simulate(loaded, overwrite=True).document
 
     assert first["log"]["digest"] == second["log"]["digest"]
-
-
-def test_a_wrong_trace_replaces_no_log(config_file: Path, tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    loaded = _load(config_file, f"log.url={path}")
-    simulate(loaded)
     before = path.read_bytes()
     (config_file.parent / "jobs.csv").write_text("job_id,submit_s\n")
-
     with pytest.raises(TraceError):
         simulate(loaded, overwrite=True)
-
     assert path.read_bytes() == before
 
 
@@ -309,26 +222,23 @@ def test_a_place_where_no_log_can_be_is_an_error(config_file: Path, tmp_path: Pa
         simulate(_load(config_file, f"log.url={tmp_path / 'no' / 'folder' / 'run.db'}"))
 
 
-def test_a_missing_trace_says_how_to_name_one(config_file: Path) -> None:
-    (config_file.parent / "jobs.csv").unlink()
-
-    with pytest.raises(TraceError, match=r"run\.toml:9: workload\.trace: there is no file .*--set"):
-        simulate(_load(config_file))
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (None, r"run\.toml:9: workload\.trace: there is no file .*--set"),
         ("", "is empty"),
-        ("job_id,submit_s,gpus,duration_s\n", "no usable rows"),
+        (f"{HEAD}\n", "no usable rows"),
         ("job_id,submit_s,gpus\na,0,1\n", "cannot tell the format|duration_s"),
-        ("job_id,submit_s,gpus,duration_s\na,0,1,5\na,0,1,5\n", "ids must be unique"),
-        ("job_id,submit_s,gpus,duration_s\na,0,1,nan\n", "not a number"),
-        ("job_id,submit_s,gpus,duration_s\na,0,-1,5\n", "negative"),
+        (f"{HEAD}\na,0,1,5\na,0,1,5\n", "ids must be unique"),
+        (f"{HEAD}\na,0,1,nan\n", "not a number"),
+        (f"{HEAD}\na,0,-1,5\n", "negative"),
     ],
 )
-def test_a_wrong_trace_is_a_typed_error(content: str, message: str, config_file: Path) -> None:
-    (config_file.parent / "jobs.csv").write_text(content)
+def test_a_wrong_trace_is_a_typed_error(
+    content: str | None, message: str, config_file: Path
+) -> None:
+    trace = config_file.parent / "jobs.csv"
+    trace.unlink() if content is None else trace.write_text(content)
 
     with pytest.raises(TraceError, match=message):
         simulate(_load(config_file))
@@ -355,14 +265,8 @@ def test_record_says_that_evicted_jobs_are_moved_where_places_matter(
     level: str, moves: bool, tmp_path: Path
 ) -> None:
     """Where all jobs ask for a number of GPUs alone, records are what they were before."""
-    trace = tmp_path / "jobs.csv"
-    trace.write_text(f"job_id,submit_s,gpus,duration_s,max_level\na,0,2,60,{level}\n")
-    config = {
-        "cluster": {"nodes": [{"name": "n[1-2]", "gpus": 4}]},
-        "workload": {"trace": str(trace)},
-        "policy": {"name": "srtf"},
-    }
-    loaded = make_config(config, "test")
+    srtf = {"name": "srtf"}
+    loaded = config_of(tmp_path, f"{HEAD},max_level", f"a,0,2,60,{level}", policy=srtf)
 
     setup = set_up(loaded, load_jobs(loaded))
 

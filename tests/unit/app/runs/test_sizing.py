@@ -5,32 +5,47 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import LoadedConfig, make_config
+from shunter.config import LoadedConfig
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
 from shunter.run import load_jobs, set_up, simulate
+from tests.unit.app.runs.traces import config_of
 
-HEAD = "job_id,submit_s,gpus,duration_s,model,cpus,memory_gb\n"
-KNOWN = "known,0,1,600,gnmt,,\n"
+HEAD = "job_id,submit_s,gpus,duration_s,model,cpus,memory_gb"
+STRANGE = "strange,0,1,600,bertx"
+NODE = {"name": "n", "gpus": 4, "cpus": 12, "memory_gb": 250}
 
 sizings = pytest.mark.parametrize("sizing", ["proportional", "greedy", "tune"])
 
 
 def config(
-    folder: Path, rows: str, sizing: str | None, table: str = "builtin:synergy"
+    folder: Path, *rows: str, sizing: str | None = "tune", table: str = "builtin:synergy"
 ) -> LoadedConfig:
-    """Return a config of one server of 4 GPUs, 12 CPUs and 250 GB."""
-    trace = folder / "jobs.csv"
-    trace.write_text(HEAD + KNOWN + rows)
-    node = {"name": "n", "gpus": 4, "cpus": 12, "memory_gb": 250}
-    policy = {"name": "fifo", "round": "5m"}
-    tree = {
-        "cluster": {"nodes": [node]},
-        "workload": {"trace": str(trace), "sensitivity": table},
-        "policy": policy if sizing is None else {**policy, "sizing": sizing},
-        "log": {"url": "none:"},
+    """Return a config of one server of 4 GPUs, 12 CPUs and 250 GB, with a job of a known model."""
+    policy = {"name": "fifo", "round": "5m"} | ({} if sizing is None else {"sizing": sizing})
+    return config_of(
+        folder,
+        HEAD,
+        "known,0,1,600,gnmt",
+        *rows,
+        cluster={"nodes": [NODE]},
+        workload={"sensitivity": table},
+        policy=policy,
+        log={"url": "none:"},
+    )
+
+
+def table_of(folder: Path, cpus: int, points: list[int], model: str, speeds: list[float]) -> str:
+    """Write a table of one model, with a speed for each number of CPUs; return its path."""
+    path = folder / "table.json"
+    table = {
+        "proportional_per_gpu": {"cpus": cpus, "memory_gb": 62.5},
+        "cpu_points": points,
+        "memory_gb_points": [62.5],
+        "models": {model: {"table": [[speed] for speed in speeds]}},
     }
-    return make_config(tree)
+    path.write_text(json.dumps(table))
+    return str(path)
 
 
 def recorded(loaded: LoadedConfig, key: str = "not_in_sensitivity") -> object:
@@ -44,7 +59,7 @@ def recorded(loaded: LoadedConfig, key: str = "not_in_sensitivity") -> object:
 def test_job_of_an_unknown_model_has_its_share_and_that_is_told_and_recorded(
     tmp_path: Path, sizing: str
 ) -> None:
-    loaded = config(tmp_path, "strange,0,1,600,bertx,,\nunnamed,0,1,600,,,\n", sizing)
+    loaded = config(tmp_path, STRANGE, "unnamed,0,1,600", sizing=sizing)
     result = simulate(loaded)
 
     assert [story.jct_us for story in result.stories()] == [600_000_000] * 3
@@ -60,15 +75,8 @@ def test_job_of_an_unknown_model_has_its_share_and_that_is_told_and_recorded(
 
 def test_servers_and_jobs_beyond_the_table_are_told_of_and_recorded(tmp_path: Path) -> None:
     """The table was measured with up to 2 CPUs and 62.5 GB for each GPU, the servers have 3."""
-    table = tmp_path / "table.json"
-    small = {
-        "proportional_per_gpu": {"cpus": 1, "memory_gb": 62.5},
-        "cpu_points": [1, 2],
-        "memory_gb_points": [62.5],
-        "models": {"gnmt": {"table": [[1.0], [1.2]]}},
-    }
-    table.write_text(json.dumps(small))
-    loaded = config(tmp_path, "large,0,2,60,gnmt,,150\nsmall,0,2,60,gnmt,3,\n", "tune", str(table))
+    table = table_of(tmp_path, 1, [1, 2], "gnmt", [1.0, 1.2])
+    loaded = config(tmp_path, "large,0,2,60,gnmt,,150", "small,0,2,60,gnmt,3", table=table)
     said = set_up(loaded, load_jobs(loaded)).notes
     assert said == [
         (
@@ -85,13 +93,13 @@ def test_servers_and_jobs_beyond_the_table_are_told_of_and_recorded(tmp_path: Pa
 
 
 def test_models_that_are_known_are_not_told_of(tmp_path: Path) -> None:
-    loaded = config(tmp_path, "", "tune")
+    loaded = config(tmp_path)
     assert simulate(loaded).remarks == []
     assert recorded(loaded) is None
 
 
 def test_without_sizing_nobody_is_said_to_have_a_share(tmp_path: Path) -> None:
-    (remark,) = simulate(config(tmp_path, "strange,0,1,600,bertx,,\n", None)).remarks
+    (remark,) = simulate(config(tmp_path, STRANGE, sizing=None)).remarks
     assert remark.endswith("equally fast with any CPUs and memory")
 
 
@@ -99,35 +107,29 @@ def test_without_sizing_nobody_is_said_to_have_a_share(tmp_path: Path) -> None:
 def test_job_that_asks_for_more_than_any_server_has_is_rejected_and_others_run(
     tmp_path: Path, sizing: str
 ) -> None:
-    rows = "cpus,0,1,600,alexnet,13,\nmemory,0,1,600,alexnet,,251\nall,0,4,60,alexnet,12,250\n"
-    ends = {
-        story.job_id: story.status for story in simulate(config(tmp_path, rows, sizing)).stories()
+    """And one that asks for no memory has none."""
+    rows = (
+        "cpus,0,1,600,alexnet,13",
+        "memory,0,1,600,alexnet,,251",
+        "all,0,4,60,alexnet,12,250",
+        "zero,0,1,600,deepspeech,0,0",
+    )
+    ended = simulate(config(tmp_path, *rows, sizing=sizing)).stories()
+    found = {
+        str(story.job_id): (story.status, (story.end_us or 0) - (story.first_start_us or 0))
+        for story in ended
     }
-    assert ends == {
-        "known": "finished",
-        "cpus": "rejected",
-        "memory": "rejected",
-        "all": "finished",
+    assert {job: status for job, (status, _) in found.items()} == {
+        **dict.fromkeys(("known", "all", "zero"), "finished"),
+        **dict.fromkeys(("cpus", "memory"), "rejected"),
     }
-
-
-@sizings
-def test_memory_of_zero_asks_for_none(tmp_path: Path, sizing: str) -> None:
-    result = simulate(config(tmp_path, "zero,0,1,600,deepspeech,0,0\n", sizing))
-    assert [story.jct_us for story in result.stories()] == [600_000_000] * 2
+    assert found["known"][1] == found["zero"][1] == 600_000_000
 
 
 def test_table_that_is_wrong_is_told_with_key_model_and_cell(tmp_path: Path) -> None:
-    table = tmp_path / "table.json"
-    wrong = {
-        "proportional_per_gpu": {"cpus": 3, "memory_gb": 62.5},
-        "cpu_points": [1, 3],
-        "memory_gb_points": [62.5],
-        "models": {"alexnet": {"table": [[1.2], [1.0]]}},
-    }
-    table.write_text(json.dumps(wrong))
+    table = table_of(tmp_path, 3, [1, 3], "alexnet", [1.2, 1.0])
     with pytest.raises(ConfigError) as caught:
-        config(tmp_path, "", "tune", str(table))
+        config(tmp_path, table=table)
     assert str(caught.value) == (
         f"config: workload.sensitivity: {table}: alexnet, 3 CPUs, 62.5 GB: 1 is slower than 1.2 "
         "with less CPUs"

@@ -1,19 +1,16 @@
 """Jobs on a table of throughputs: where they may run, how fast, and what the log keeps."""
 
-import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shunter.ask import Divergence, verify_log
-from shunter.config import LoadedConfig, load_config, recorded_throughputs
+from shunter.config import LoadedConfig, recorded_throughputs
 from shunter.errors import ConfigError, TraceError
 from shunter.events import SchedulerStarted
-from shunter.events.log import read_log
-from shunter.run import fit_to_table, load_jobs, rebuild, set_up, simulate
+from shunter.run import fit_to_table, load_jobs, set_up, simulate
+from tests.unit.app.runs.traces import Load, fitted, loader, verified
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 8.0}, "('LM', 2)": {"null": 12.0}, "('A3C', 1)": {"null": 5.0},
@@ -45,27 +42,13 @@ jobs = 30
 jobs_per_hour = 2
 gpus_max = 1
 weights = true"""
-HEAD = "job_id,submit_s,gpus,duration_s,model,gpu_type\n"
-
-Load = Callable[..., LoadedConfig]
+HEAD = "job_id,submit_s,gpus,duration_s,model,gpu_type"
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
     """Load a config with these rows as its jobs."""
-
-    def load(rows: str, config: str = CONFIG, table: str = TABLE, **settings: str) -> LoadedConfig:
-        (tmp_path / "rates.json").write_text(table)
-        (tmp_path / "jobs.csv").write_text(HEAD + rows)
-        (tmp_path / "run.toml").write_text(config)
-        pairs = [("--set", f"{key.replace('__', '.')}={value}") for key, value in settings.items()]
-        return load_config(tmp_path / "run.toml", pairs, {})
-
-    return load
-
-
-def fitted(loaded: LoadedConfig) -> list[tuple[str, ...]]:
-    return [job.spec.gpu_types for job in fit_to_table(loaded, load_jobs(loaded)).jobs]
+    return loader(tmp_path, HEAD, CONFIG, TABLE)
 
 
 def fault_of(loaded: LoadedConfig) -> str:
@@ -245,7 +228,8 @@ def test_generated_jobs_take_their_steps_from_the_table(load: Load) -> None:
 def test_the_log_has_the_digest_and_the_table(load: Load, tmp_path: Path) -> None:
     loaded = load("a,0,1,9,A3C,\n", log__url=str(tmp_path / "run.db"))
     simulate(loaded)
-    opening = asyncio.run(_started(tmp_path / "run.db"))
+    opening = verified(loaded)[0]
+    assert isinstance(opening, SchedulerStarted)
     assert loaded.throughput_file is not None
     assert dict(opening.digests)["throughputs"] == loaded.throughput_file.digest
     assert recorded_throughputs(opening.config) == loaded.throughputs
@@ -257,7 +241,7 @@ def test_replay_needs_no_file(load: Load, tmp_path: Path) -> None:
     simulate(loaded)
     for name in ("rates.json", "jobs.csv", "run.toml"):
         (tmp_path / name).unlink()
-    assert asyncio.run(_divergence(tmp_path / "run.db")) is None
+    verified(loaded)
 
 
 def test_runs_without_a_table_record_nothing_of_it(load: Load) -> None:
@@ -266,15 +250,3 @@ def test_runs_without_a_table_record_nothing_of_it(load: Load) -> None:
     opening: Any = set_up(loaded, load_jobs(loaded)).opening(1)[0]
     assert [name for name, _ in opening.digests] == ["trace"]
     assert json.loads(opening.config)["workload"] == {"format": "canonical-csv", "jobs": 1}
-
-
-async def _started(path: Path) -> SchedulerStarted:
-    async with read_log(str(path)) as reader:
-        first = next(iter([event async for frame in reader.frames() for event in frame.events()]))
-    assert isinstance(first, SchedulerStarted)
-    return first
-
-
-async def _divergence(path: Path) -> Divergence | None:
-    async with read_log(str(path)) as reader:
-        return (await verify_log(reader, rebuild)).divergence

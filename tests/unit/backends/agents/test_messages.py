@@ -1,10 +1,12 @@
 """What is said to agents and by them: the bytes of every message, and what is none.
 
-The files in golden/ hold a line for each message of samples.py, after a greeting and news. Where
-one of them has to change, `shunter.backends.node.messages` says whether PROTOCOL is to be raised.
+The files in golden/ have a line for each kind of message; that of the answers begins with a
+greeting and news. Where a line has to change, `shunter.backends.node.messages` says whether
+PROTOCOL is to be raised.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +23,31 @@ from shunter.backends.live import (
     encode_question,
 )
 from shunter.backends.node import KINDS_NOTED, PROTOCOL, Known, WrongMessageError, messages
-from tests.unit.backends.agents.samples import (
-    ABSENT,
-    ANSWERS,
-    GREETING,
-    KNOWN,
-    NOTES,
-    QUESTIONS,
-    READING,
-    SAMPLE,
-)
+from tests.unit.backends.node.orders import started_of, status_of
 
 GOLDEN = Path(__file__).parent / "golden"
+QUESTIONS = (GOLDEN / "questions.jsonl").read_bytes().splitlines(keepends=True)
+GREETING, NEWS, *ANSWERS = (GOLDEN / "answers.jsonl").read_bytes().splitlines(keepends=True)
+ASKED: dict[str, Any] = {question.DO: question for question in messages.Question.__subclasses__()}
+ANSWERED = (
+    *("claim", "claim", "claim", "look", "beat", "look", "start", "start", "fence", "set_aside"),
+    *("send", "inventory", "reshape", "reshape", "switch", "read", "read", "port", "port", "fence"),
+)
+"""The questions that the lines of the answers answer."""
+KNOWN, NEVER = decode_news(decode_line(NEWS))
+LOOKED: Any = decode_answer(ASKED["look"], decode_line(ANSWERS[3]))
 CLOCKS = {"now_ns": 1, "up_ns": 1}
-NEVER = dict(ABSENT)
-STARTED = {"boot": "b", "started_ns": 1, "pid": 2, "placement": [], "ranks": [], "gpus": []}
-STARTED = {**STARTED, "port": None}
-ENDED = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 1}
-GREETED = dict(GREETING)
-ASKED = {question.DO: type(question) for question in QUESTIONS}
-
-
-def lines_of(name: str) -> list[bytes]:
-    return (GOLDEN / name).read_bytes().splitlines(keepends=True)
+NEEDED = ("boot", "started_ns", "pid", "placement", "ranks", "gpus", "port")
+STARTED = {name: started_of(pid=2, port=None)[name] for name in NEEDED}
+ENDED = {name: status_of()[name] for name in ("code", "suspended", "why", "saved", "ended_ns")}
+GREETED = json.loads(GREETING)
 
 
 def line_of(said: Any) -> bytes:
     return said if isinstance(said, bytes) else json.dumps(said).encode()
 
 
-def answered(do: Any, said: Any) -> Any:
+def answered(do: str, said: Any) -> Any:
     """Decode an answer as who asked does: its number first, then what it is."""
     told = decode_line(line_of(said))
     if decode_number(told) is None:
@@ -70,16 +67,33 @@ def noted(**note: object) -> dict[str, object]:
     return inventory(notes=[{"n": 1, "at_ns": 1, **note}])
 
 
-def test_questions_are_these_bytes() -> None:
-    assert [encode_question(*each) for each in enumerate(QUESTIONS)] == lines_of("questions.jsonl")
+@pytest.mark.parametrize(("number", "line"), [*enumerate(QUESTIONS)])
+def test_question_is_these_bytes(number: int, line: bytes) -> None:
+    said = json.loads(line)
+    assert encode_question(number, ASKED[said["do"]].decoded(said)) == line
+
+
+@pytest.mark.parametrize(("number", "line"), [*enumerate(ANSWERS)])
+def test_answer_is_these_bytes(number: int, line: bytes) -> None:
+    told = decode_line(line)
+    assert decode_number(told) == number
+    answer = decode_answer(ASKED[ANSWERED[number]], told)
+    assert line == b'{"id":%d,%b\n' % (number, msgspec.json.encode(answer)[1:])
+
+
+def test_greeting_and_news_are_these_bytes() -> None:
+    assert msgspec.json.encode(decode_greeting(GREETING)) + b"\n" == GREETING
+    assert decode_number(decode_line(NEWS)) is None
+    assert NEWS.startswith(msgspec.json.encode({"changed": (KNOWN, NEVER)})[:-1])
 
 
 def test_every_question_and_every_kind_of_answer_has_a_line() -> None:
-    asked = set(messages.Question.__subclasses__())
-    assert {type(question) for question in QUESTIONS} == asked
-    assert {question for question, _ in ANSWERS} == asked
-    told = {messages.Greeting, *map(type, [answer for _, answer in ANSWERS])}
-    assert {each for each in vars(messages).values() if is_answer(each)} == told
+    asked, told = map(json.loads, QUESTIONS), [*map(json.loads, ANSWERS)]
+    assert {question["do"] for question in asked} == {*ANSWERED} == {*ASKED}
+    assert {note.what for note in KNOWN.notes} == {*KINDS_NOTED}
+    kinds = {each for each in vars(messages).values() if is_answer(each)}
+    found = [decode_answer(ASKED[do], line) for do, line in zip(ANSWERED, told, strict=True)]
+    assert kinds == {messages.Greeting, *map(type, found)}
 
 
 def is_answer(value: object) -> bool:
@@ -88,96 +102,82 @@ def is_answer(value: object) -> bool:
     return issubclass(value, messages.Answer) and value is not messages.Answer
 
 
-def test_answers_are_these_bytes_both_ways() -> None:
-    greeting, news, *lines = lines_of("answers.jsonl")
-    assert decode_greeting(greeting) == GREETING
-    assert msgspec.json.encode(GREETING) == greeting.rstrip()
-    assert decode_number(decode_line(news)) is None
-    assert decode_news(decode_line(news)) == (KNOWN, ABSENT)
-    assert len(lines) == len(ANSWERS)
-    for number, ((question, answer), line) in enumerate(zip(ANSWERS, lines, strict=True)):
-        told = decode_line(line)
-        assert decode_number(told) == number
-        assert decode_answer(question, told) == answer
-        assert line == b'{"id":%d,%b\n' % (number, msgspec.json.encode(answer)[1:])
-
-
 def test_variable_that_is_no_utf8_reaches_the_agent_as_python_reads_it() -> None:
     question = messages.Read(job="j", attempt=1, name="\udcff", offset=0, bytes=1)
     said = json.loads(encode_question(7, question))
     assert (said["id"], said["do"], said["name"]) == (7, "read", "\udcff")
 
 
+def one_by_one(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return each of the values of each field, by itself."""
+    return [{name: value} for name, several in values.items() for value in several]
+
+
+NO_CLOCKS = ("x", 1.0, -1, 2**63, 10**40)
+DEEP = b"[" * 100_000 + b"]" * 100_000
+TAKEN = b'"now_ns": 1, "up_ns": 1, "taken": true'
+NO_LINES: dict[str, list[Any]] = {
+    "send": [
+        *([1], b"no JSON", b"[" * 100_000),
+        b'{"id": 1, "x": ' + DEEP + b"}",
+        b'{"id": 1, "x": "\\ud800", "y": ' + DEEP + b"}",
+        b'{"id": 1, ' + TAKEN + b', "x": NaN}',
+        b'{"id": 1, ' + TAKEN + b"} {}",
+        b'{"id": 1, "now_ns": ' + b"9" * 5000 + b', "up_ns": 1, "taken": true}',
+        *({"id": number, **CLOCKS, "taken": True} for number in ("1", 1.0, -1, True)),
+        *({"id": 1, "up_ns": 1, "taken": True, "now_ns": now} for now in NO_CLOCKS),
+        {"id": 1, "now_ns": 10**40, "up_ns": 1, "error": "x"},
+        {"changed": [{**NEVER, "status": {"code": "x"}}]},
+        *({"changed": None}, {"other": 1}),
+    ],
+    "read": [b'{"id": 1, "now_ns": 1, "up_ns": 1, "data": "\xff", "size": 1}'],
+}
+NO_ANSWERS: dict[str, list[dict[str, Any]]] = {
+    "switch": [
+        {"stands": [{"job": "j1", "attempt": 1, "stance": "up"}]},
+        {"stands": [{"job": "../x", "attempt": 1, "stance": "lost"}]},
+    ],
+    "send": [{}, *one_by_one({"taken": ["yes", 1]})],
+    "set_aside": [{"is_over": None}],
+    "port": [{}, *one_by_one({"port": [10**9, "80"]})],
+    "read": [
+        *({"data": data, "size": 1} for data in ("\u20ac", "\ud800", "x" * ((1 << 18) + 1))),
+        *({"data": "x", "size": -1}, {"data": "x"}),
+    ],
+    "claim": [
+        *({"root": 7, "term": 1}, {"root": "/b"}, {"root": "/" * 4097, "term": 1}),
+        *({"refused": "tired", "cause": "x"}, {"refused": "taken", "cause": 7}),
+    ],
+    "start": [{"answer": "begun"}, {"answer": "started", "known": {}}],
+    "look": [
+        *(looked(changed=7), looked(samples=[{}]), looked(gpus=[{"index": "x"}])),
+        {"changed": [], "samples": []},
+    ],
+    "fence": [{"fenced": [{**NEVER, "notes": [{"n": 1, "what": "saved"}]}]}],
+    "inventory": [
+        {"attempts": [{**NEVER, **changed}]}
+        for changed in one_by_one(
+            {
+                "job": ["../x", ".x", "", "x\n", "ä", "x" * 129],
+                "state": ["well"],
+                "attempt": [0, 10**9 + 1],
+                "folder": ["/" * 4097, "/\ud800"],
+                "after": [2**53],
+                "facts": ["1"],
+                "is_all": [0],
+                "started": [{"pid": 1}],
+                "notes": [[{"n": 1, "what": "training", "at_ns": 1}] * 101],
+            }
+        )
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("do", "said"),
     [
-        ("switch", {"id": 1, **CLOCKS, "stands": [{"job": "j1", "attempt": 1, "stance": "up"}]}),
-        (
-            "switch",
-            {"id": 1, **CLOCKS, "stands": [{"job": "../x", "attempt": 1, "stance": "lost"}]},
-        ),
-        ("send", [1]),
-        ("send", b"no JSON"),
-        ("send", b"[" * 100_000),
-        ("send", b'{"id": 1, "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-        ("send", b'{"id": 1, "x": "\\ud800", "y": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-        ("send", b'{"id": 1, "now_ns": 1, "up_ns": 1, "taken": true, "x": NaN}'),
-        ("send", b'{"id": 1, "now_ns": 1, "up_ns": 1, "taken": true} {}'),
-        ("read", b'{"id": 1, "now_ns": 1, "up_ns": 1, "data": "\xff", "size": 1}'),
-        ("send", b'{"id": 1, "now_ns": ' + b"9" * 5000 + b', "up_ns": 1, "taken": true}'),
-        ("send", {"id": 1}),
-        ("send", {"id": "1", **CLOCKS, "taken": True}),
-        ("send", {"id": 1.0, **CLOCKS, "taken": True}),
-        ("send", {"id": -1, **CLOCKS, "taken": True}),
-        ("send", {"id": True, **CLOCKS, "taken": True}),
-        ("send", {"id": 1, "now_ns": "x", "up_ns": 1, "taken": True}),
-        ("send", {"id": 1, "now_ns": 1.0, "up_ns": 1, "taken": True}),
-        ("send", {"id": 1, "now_ns": -1, "up_ns": 1, "taken": True}),
-        ("send", {"id": 1, "now_ns": 2**63, "up_ns": 1, "taken": True}),
-        ("send", {"id": 1, "now_ns": 10**40, "up_ns": 1, "taken": True}),
-        ("send", {"id": 1, "now_ns": 10**40, "up_ns": 1, "error": "x"}),
-        ("send", {"id": 1, **CLOCKS, "taken": "yes"}),
-        ("send", {"id": 1, **CLOCKS, "taken": 1}),
-        ("set_aside", {"id": 1, **CLOCKS, "is_over": None}),
-        ("port", {"id": 1, **CLOCKS, "port": 10**9}),
-        ("port", {"id": 1, **CLOCKS, "port": "80"}),
-        ("port", {"id": 1, **CLOCKS}),
-        ("read", {"id": 1, **CLOCKS, "data": "\u20ac", "size": 1}),
-        ("read", {"id": 1, **CLOCKS, "data": "\ud800", "size": 1}),
-        ("read", {"id": 1, **CLOCKS, "data": "x" * ((1 << 18) + 1), "size": 1}),
-        ("read", {"id": 1, **CLOCKS, "data": "x", "size": -1}),
-        ("read", {"id": 1, **CLOCKS, "data": "x"}),
-        ("claim", {"id": 1, **CLOCKS, "root": 7, "term": 1}),
-        ("claim", {"id": 1, **CLOCKS, "root": "/b"}),
-        ("claim", {"id": 1, **CLOCKS, "root": "/" * 4097, "term": 1}),
-        ("claim", {"id": 1, **CLOCKS, "refused": "tired", "cause": "x"}),
-        ("claim", {"id": 1, **CLOCKS, "refused": "taken", "cause": 7}),
-        ("start", {"id": 1, **CLOCKS, "answer": "begun"}),
-        ("start", {"id": 1, **CLOCKS, "answer": "started", "known": {}}),
-        ("look", looked(changed=7)),
-        ("look", looked(samples=[{}])),
-        ("look", looked(gpus=[{"index": "x"}])),
-        ("look", {"id": 1, **CLOCKS, "changed": [], "samples": []}),
-        ("inventory", inventory(job="../x")),
-        ("inventory", inventory(job=".x")),
-        ("inventory", inventory(job="")),
-        ("inventory", inventory(job="x\n")),
-        ("inventory", inventory(job="ä")),
-        ("inventory", inventory(job="x" * 129)),
-        ("inventory", inventory(state="well")),
-        ("inventory", inventory(attempt=0)),
-        ("inventory", inventory(attempt=10**9 + 1)),
-        ("inventory", inventory(folder="/" * 4097)),
-        ("inventory", inventory(folder="/\ud800")),
-        ("inventory", inventory(after=2**53)),
-        ("inventory", inventory(facts="1")),
-        ("inventory", inventory(is_all=0)),
-        ("inventory", inventory(started={"pid": 1})),
-        ("inventory", inventory(notes=[{"n": 1, "what": "training", "at_ns": 1}] * 101)),
-        ("fence", {"id": 1, **CLOCKS, "fenced": [{**NEVER, "notes": [{"n": 1, "what": "saved"}]}]}),
-        ("send", {"changed": [{**NEVER, "status": {"code": "x"}}]}),
-        ("send", {"changed": None}),
-        ("send", {"other": 1}),
+        *((do, line) for do, lines in NO_LINES.items() for line in lines),
+        *((do, {"id": 1, **CLOCKS, **each}) for do, all_ in NO_ANSWERS.items() for each in all_),
     ],
 )
 def test_answer_of_a_wrong_shape_is_none(do: Any, said: Any) -> None:
@@ -191,32 +191,29 @@ def test_answer_of_a_wrong_shape_is_none(do: Any, said: Any) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"boot": "b" * 65},
-        {"started_ns": -1},
-        {"pid": 0},
-        {"pid": 2**31},
-        {"placement": [["n0"]]},
-        {"placement": [["n0", 1, 2]]},
-        {"placement": [["n0", -1]]},
-        {"placement": [["n0", -(2**70)]]},
-        {"placement": [["n0", 2**1024]]},
-        {"placement": [["n" * 257, 1]]},
-        {"ranks": [{}]},
-        {"ranks": [{"cpus": [-1]}]},
-        {"ranks": [{"cpus": [0] * 8193}]},
-        {"ranks": [{"cpus": [], "pinned": 1}]},
-        {"ranks": [{"cpus": []}] * 4097},
-        {"port": 65536},
-        {"gpus": "0"},
-        {"gpus": ["x" * 129]},
-        {"cgroup": 7},
-        {"job": "../x"},
-        {"attempt": 0},
-        {"term": -1},
-        {"uid": 2**32},
-        {"since": 0.5},
-    ],
+    one_by_one(
+        {
+            "boot": ["b" * 65],
+            "started_ns": [-1],
+            "pid": [0, 2**31],
+            "placement": [
+                *([["n0"]], [["n0", 1, 2]], [["n0", -1]], [["n0", -(2**70)]], [["n0", 2**1024]]),
+                [["n" * 257, 1]],
+            ],
+            "ranks": [
+                *([{}], [{"cpus": [-1]}], [{"cpus": [0] * 8193}], [{"cpus": [], "pinned": 1}]),
+                [{"cpus": []}] * 4097,
+            ],
+            "port": [65536],
+            "gpus": ["0", ["x" * 129]],
+            "cgroup": [7],
+            "job": ["../x"],
+            "attempt": [0],
+            "term": [-1],
+            "uid": [2**32],
+            "since": [0.5],
+        }
+    ),
 )
 def test_record_of_a_start_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
     assert answered("inventory", inventory(started=STARTED)).attempts[0].started.pid == 2
@@ -230,23 +227,21 @@ def test_record_of_a_start_is_held_to_its_bounds(changed: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"code": 256},
-        {"code": -1},
-        {"code": None},
-        {"suspended": 0},
-        {"why": "tired"},
-        {"saved": "no"},
-        {"ended_ns": 2**63},
-        {"codes": [0, 256]},
-        {"codes": 7},
-        {"stragglers": -1},
-        {"memory_kills": "1"},
-        {"output_dropped_bytes": 2**53},
-        {"saved_ns": -1},
-        {"signal": 0},
-        {"signal": 128},
-    ],
+    one_by_one(
+        {
+            "code": [256, -1, None],
+            "suspended": [0],
+            "why": ["tired"],
+            "saved": ["no"],
+            "ended_ns": [2**63],
+            "codes": [[0, 256], 7],
+            "stragglers": [-1],
+            "memory_kills": ["1"],
+            "output_dropped_bytes": [2**53],
+            "saved_ns": [-1],
+            "signal": [0, 128],
+        }
+    ),
 )
 def test_record_of_an_end_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
     assert answered("inventory", inventory(status=ENDED)).attempts[0].status.why == ""
@@ -287,31 +282,26 @@ def test_note_has_what_its_kind_has_and_a_kind_of_another_version_is_other() -> 
     assert (found.what, found.step, found.mode) == ("training", None, None)
     (found,) = answered("inventory", noted(what="paused", cause="x", more=[1])).attempts[0].notes
     assert (found.n, found.what, found.at_ns, found.cause) == (1, "other", 1, None)
-    assert {note.what for note in NOTES} == {*KINDS_NOTED}
 
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"at_ns": None},
-        {"pids": [2**31]},
-        {"pids": [0] * 4097},
-        {"step": -1},
-        {"batch_s": 1e7},
-        {"batch_s": -0.5},
-        {"batch_s": 10**400},
-        {"batch_s": float("nan")},
-        {"batch_s": float("inf")},
-        {"batch_s": True},
-        {"printed": 1},
-        {"cpus": 65537},
-        {"memory_mb": 1.5},
-        {"job": "a/b"},
-        {"attempt": -1},
-    ],
+    one_by_one(
+        {
+            "at_ns": [None],
+            "pids": [[2**31], [0] * 4097],
+            "step": [-1],
+            "batch_s": [1e7, -0.5, 10**400, float("nan"), float("inf"), True],
+            "printed": [1],
+            "cpus": [65537],
+            "memory_mb": [1.5],
+            "job": ["a/b"],
+            "attempt": [-1],
+        }
+    ),
 )
 def test_sample_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
-    right = dict(SAMPLE)
+    right = dict(LOOKED.samples[0])
     assert answered("look", looked(samples=[{**right, "batch_s": 1}])).samples[0].batch_s == 1.0
     with pytest.raises(WrongMessageError):
         answered("look", looked(samples=[{**right, **changed}]))
@@ -319,27 +309,24 @@ def test_sample_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"index": -1},
-        {"faults": {"x" * 257: 1}},
-        {"faults": {"x": 10**7}},
-        {"faults": {str(number): 1 for number in range(65)}},
-        {"faults": None},
-        {"uuid": "x" * 129},
-        {"utilisation": 100.5},
-        {"memory_mb": -1},
-        {"memory_total_mb": 2**53},
-        {"memory_by_pid": {"x": 1}},
-        {"memory_by_pid": {"-1": 1}},
-        {"memory_by_pid": {"1.0": 1}},
-        {"memory_by_pid": {"\u0661": 1}},
-        {"memory_by_pid": {"9" * 300: 1}},
-        {"memory_by_pid": {"1": "1"}},
-    ],
+    one_by_one(
+        {
+            "index": [-1],
+            "faults": [{"x" * 257: 1}, {"x": 10**7}, dict.fromkeys(map(str, range(65)), 1), None],
+            "uuid": ["x" * 129],
+            "utilisation": [100.5],
+            "memory_mb": [-1],
+            "memory_total_mb": [2**53],
+            "memory_by_pid": [
+                *({"x": 1}, {"-1": 1}, {"1.0": 1}, {"\u0661": 1}, {"9" * 300: 1}, {"1": "1"}),
+            ],
+        }
+    ),
 )
 def test_reading_of_a_gpu_is_held_to_its_bounds(changed: dict[str, Any]) -> None:
-    right = {**READING, "memory_by_pid": {"100": 90}, "name": "V100"}
-    assert answered("look", looked(gpus=[right])).gpus == (READING.replaced(name="V100"),)
+    (reading,) = LOOKED.gpus
+    right = {**reading, "memory_by_pid": {"100": 90}, "name": "V100"}
+    assert answered("look", looked(gpus=[right])).gpus == (reading.replaced(name="V100"),)
     with pytest.raises(WrongMessageError):
         answered("look", looked(gpus=[{**right, **changed}]))
 

@@ -25,7 +25,6 @@ from shunter.backends.node import (
     Failed,
     Greeting,
     Known,
-    Sample,
     messages,
     pids_of,
     processes,
@@ -33,6 +32,7 @@ from shunter.backends.node import (
 )
 from tests.faults.supervised import wait_for
 from tests.unit.backends.agents.test_zip_application import PYTHONS, application
+from tests.unit.backends.node.orders import order_of, rank_of
 
 pytestmark = pytest.mark.live
 
@@ -98,47 +98,28 @@ def claim(node: str = "n0") -> messages.Claim:
     return messages.Claim(asked_ns=asked_ns, cluster="c0", term=3, holder="h", node=node, cgroup="")
 
 
-def order(root: str, job: str, attempt: int, command: str) -> messages.Order:
-    return messages.Order(
-        job=job,
-        attempt=attempt,
-        term=3,
-        placement=(("n0", 1 << 70),),
-        ranks=(
-            messages.Rank(
-                argv=("/bin/sh", "-c", command),
-                env={"PATH": os.defpath},
-                cpus=tuple(sorted(os.sched_getaffinity(0))),
-                pinned=False,
-                directory="/",
-                gpus=("0",),
-            ),
-        ),
-        suspend=messages.Suspend(
-            mode="restart", signal=10, cooperative_s=5.0, signal_s=5.0, restart_s=5.0
-        ),
-        grace_s=1.0,
-        port=29_500,
-        sample_s=0.1,
-        output_bytes_max=1 << 20,
-        heartbeat=messages.HeartbeatLimits(
-            path=f"{root}/heartbeat", deadline_s=60.0, is_remote=True
-        ),
-        gpus=("0",),
-        memory_mb=0,
-        user_name="",
-        checkpoints=f"{root}/jobs/{job}/checkpoints",
-    )
+def order(root: str, job: str, command: str) -> messages.Order:
+    cpus = sorted(os.sched_getaffinity(0))
+    rank = rank_of("/bin/sh", "-c", command, env={"PATH": os.defpath}, cpus=cpus, gpus=["0"])
+    suspend = {"mode": "restart", "signal": 10}
+    suspend |= dict.fromkeys(("cooperative_s", "signal_s", "restart_s"), 5.0)
+    beat = {"path": f"{root}/heartbeat", "deadline_s": 60.0, "is_remote": True}
+    found = {"term": 3, "placement": [("n0", 1 << 70)], "ranks": [rank], "suspend": suspend}
+    found |= {"job": job, "gpus": ["0"], "port": 29_500, "sample_s": 0.1, "heartbeat": beat}
+    return order_of(**found, checkpoints=f"{root}/jobs/{job}/checkpoints", memory_mb=0)
 
 
-def started(agent: Agent, job: str, attempt: int = 1, command: str = JOB) -> Known:
+def before() -> int:
+    """Return by when an attempt is to start: in time."""
+    return uptime_ns() + 10**11
+
+
+def started(agent: Agent, job: str, command: str = JOB) -> Known:
     """Have a job started on a node that was claimed; return what is known of it."""
     claimed = agent.ask(claim())
     assert isinstance(claimed, Claimed)
-    question = messages.Start(
-        order=order(claimed.root, job, attempt, command), before_ns=uptime_ns() + 10**11
-    )
-    answer = agent.ask(question)
+    asked = order(claimed.root, job, command)
+    answer = agent.ask(messages.Start(order=asked, before_ns=before()))
     assert answer.answer == "started", answer.cause
     assert answer.known is not None
     return answer.known
@@ -208,8 +189,8 @@ def test_job_is_held_to_its_shares_and_to_others_and_what_holds_now_is_told(agen
     by_quota, memory_held = "quotas" in claimed.shares, "memory by" in claimed.shares
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     few = messages.Shares(cpus_milli=500, memory_mb=64, cpus=cpus)
-    sized = order(claimed.root, "j1", 1, JOB).replaced(shares=few, memory_mb=64)
-    answer = agent.ask(messages.Start(order=sized, before_ns=uptime_ns() + 10**11))
+    sized = order(claimed.root, "j1", JOB).replaced(shares=few, memory_mb=64)
+    answer = agent.ask(messages.Start(order=sized, before_ns=before()))
     assert answer.answer == "started", answer.cause
     for cpus_milli, memory_mb in ((500, 64), (800, 128), (800, 128)):
         shares = few.replaced(cpus_milli=cpus_milli, memory_mb=memory_mb)
@@ -268,22 +249,6 @@ def _letter(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_samples_of_a_job_are_told(agent: Agent) -> None:
-    started(agent, "j1")
-    found: list[Sample] = []
-
-    def is_sampled() -> bool:
-        asked = messages.Look(
-            asked_ns=uptime_ns(), watched=(("j1", 1, 0, 0),), anew=(), is_all=True
-        )
-        found.extend(agent.ask(asked).samples)
-        return bool(found)
-
-    wait_for(is_sampled, "a sample")
-    assert (found[0].job, found[0].attempt, bool(found[0].pids)) == ("j1", 1, True)
-    agent.ask(messages.Fence(job="j1", attempt=1))
-
-
 def test_job_of_thousands_of_attempts_is_told_of_in_a_line_that_is_taken(agent: Agent) -> None:
     """Its newest attempts, and when it is fenced the one that is meant: all are ended with it."""
     folder = Path(started(agent, "j3").folder).parent
@@ -305,7 +270,8 @@ def test_look_at_some_uses_up_no_sample(agent: Agent) -> None:
     some = messages.Look(asked_ns=now_ns, watched=watched, anew=(("j0", 1),), is_all=False)
     every = messages.Look(asked_ns=now_ns, watched=watched, anew=(), is_all=True)
     assert agent.ask(some).samples == ()
-    assert [told.job for told in agent.ask(every).samples] == ["j0"]
+    (found,) = agent.ask(every).samples
+    assert (found.job, found.attempt, bool(found.pids)) == ("j0", 1, True)
     agent.ask(messages.Fence(job="j0", attempt=1))
 
 
@@ -329,11 +295,11 @@ def test_job_is_fenced_and_set_aside(agent: Agent) -> None:
 def test_order_that_comes_late_or_from_an_old_term_is_not_started(agent: Agent) -> None:
     claimed = agent.ask(claim())
     assert isinstance(claimed, Claimed)
-    asked = order(claimed.root, "j1", 1, "exit 0")
+    asked = order(claimed.root, "j1", "exit 0")
     answer = agent.ask(messages.Start(order=asked, before_ns=0))
     assert (answer.answer, answer.known) == ("late", None)
     agent.ask(messages.Fence(job="j1", attempt=1))
-    answer = agent.ask(messages.Start(order=asked, before_ns=uptime_ns() + 10**11))
+    answer = agent.ask(messages.Start(order=asked, before_ns=before()))
     assert answer.answer == "refused"
     assert "is fenced" in answer.cause
     assert answer.known is not None

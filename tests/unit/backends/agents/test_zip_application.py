@@ -18,6 +18,7 @@ import pytest
 from shunter.backends.live import NODE, NOT_PACKED, digest, zip_application
 from shunter.backends.node import FOLDER, VERBS, Command, attempts, folder_of, read_journal
 from tests.faults.supervised import wait_for
+from tests.unit.backends.node.orders import order_of, rank_of
 
 PATIENCE_S = 20.0
 
@@ -180,18 +181,8 @@ def test_file_alone_runs_an_attempt(tmp_path: Path, python: str) -> None:
         found: dict[str, Any] = json.loads(ran.stdout)
         return found
 
-    suspend = {"mode": "cooperative", "cooperative_s": 5, "signal_s": 5, "restart_s": 5}
-    argv = ["/bin/sh", "-c", "while ! test -e $SHUNTER_SUSPEND; do sleep 0.02; done; exit 75"]
-    order = {
-        "job": "j0",
-        "attempt": 1,
-        "term": 3,
-        "placement": [],
-        "ranks": [{"argv": argv, "env": {}, "cpus": [], "directory": "/"}],
-        "suspend": {**suspend, "signal": 10},
-        "grace_s": 1,
-        "heartbeat": None,
-    }
+    waits = "while ! test -e $SHUNTER_SUSPEND; do sleep 0.02; done; exit 75"
+    order = order_of(term=3, ranks=[rank_of("/bin/sh", "-c", waits)])
     folder = folder_of(root, "j0", 1)
     assert attempts.raise_term(root, 3) == 3
     assert attempts.probe(folder).state == "absent"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from shunter.backends.node.host import (
     DEPTH_MAX,
     END,
     ENTRIES_MAX,
+    PATH_BYTES_MAX,
     PIECE,
     file_trees,
     packed,
@@ -35,6 +36,7 @@ from tests.unit.backends.agents.test_zip_application import application, old_pyt
 
 OLDEST = old_python() or sys.executable
 SECRET = b"the secret of root"
+NOISE = os.fsdecode(b"\xff" * 100) + "é" * 50  # 200 bytes in all
 
 
 @pytest.fixture
@@ -262,70 +264,47 @@ def test_paths_are_told_once_a_folder_and_come_back_as_they_were(checkpoints: Pa
     assert [len(record["entries"]) for record in told[:-1] if "d" in record["folder"]] == [1, 5]
 
 
-def test_folder_of_more_files_than_may_be_copied_is_refused_before_any_is_told(
+def chain(folder: Path, number: int) -> None:
+    (folder / "/".join("d" * (number + 1))).mkdir()
+
+
+@pytest.mark.parametrize(
+    ("adds", "most", "cause"),
+    [
+        (lambda folder, number: (folder / str(number)).touch(), 20, "more than 20 files"),
+        (lambda folder, number: os.mkfifo(folder / str(number)), 20, "more than 20 files"),
+        (lambda folder, number: (folder / f"{NOISE}{number}").touch(), 19, "paths and targets of"),
+        (lambda folder, number: (folder / str(number)).symlink_to(NOISE), 19, "paths and targets"),
+        (chain, 10, "folders more than 10 deep"),
+    ],
+    ids=["files", "what is none", "long names", "targets of links", "depth"],
+)
+def test_folder_may_have_so_much_and_no_more(
     checkpoints: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    adds: Callable[[Path, int], None],
+    most: int,
+    cause: str,
 ) -> None:
-    """What is no file counts where names are read, so that none is left out in silence.
-
-    The folder itself does not count.
-    """
-    made = [checkpoints / name for name in ("old", "made")]  # a file has at most 65,000 names
-    made[1].touch()
-    for number in range(ENTRIES_MAX - 2):
-        os.link(made[number % 2], checkpoints / str(number))
-    assert sum(1 for record in listed(checkpoints)[:-1] for _ in rows_of(record)) == ENTRIES_MAX + 1
-    os.link(made[0], checkpoints / "one more")
-    (answer,) = listed(checkpoints)
-    assert f"{checkpoints} has more than {ENTRIES_MAX:,} files and folders" in answer["error"]
-    assert "backend.ssh.checkpoints" in answer["error"]
-    (checkpoints / "one more").unlink()
-    os.mkfifo(checkpoints / "pipe")
-    (answer,) = listed(checkpoints)
-    assert f"more than {ENTRIES_MAX:,} files and folders" in answer["error"]
+    """None is left out in silence, by bounds a thousandth as large, in bytes of UTF-8."""
+    assert (ENTRIES_MAX, PATH_BYTES_MAX, DEPTH_MAX) == (100_000, 16 << 20, 200)
+    for name, bound in (("ENTRIES_MAX", 20), ("PATH_BYTES_MAX", 4_000), ("DEPTH_MAX", 10)):
+        monkeypatch.setattr(file_trees, name, bound)
+    (checkpoints / "old").unlink()
+    for number in range(most):
+        adds(checkpoints, number)
+    file_trees.entries_of(file_trees.opened(str(checkpoints)))
+    adds(checkpoints, most)
+    with pytest.raises(ValueError, match=cause):
+        file_trees.entries_of(file_trees.opened(str(checkpoints)))
 
 
-def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints: Path) -> None:
-    """Each of a few files repeats the names of all folders above it, whose bytes are no letters."""
-    folder = os.open(checkpoints, os.O_RDONLY)
-    name = b"\xff" * 250
-    for _ in range(100):
-        os.mkdir(name, dir_fd=folder)
-        inner = os.open(name, os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = inner
-    answers = []
-    for numbers in (range(500), range(500, 700)):
-        for number in numbers:
-            os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder))
-        answers.append(listed(checkpoints))
-    os.close(folder)
-    paths = [path for record in answers[0][:-1] for path, _ in rows_of(record)]
-    assert 13 << 20 < sum(map(len, paths)) < 16 << 20
-    ((answer,),) = answers[1:]
-    assert f"{checkpoints} has paths and targets of links of more than 16 MiB" in answer["error"]
-    assert answer["is_too_large"] is True
-
-
-def test_targets_of_links_count_as_paths_do_by_their_bytes(checkpoints: Path) -> None:
-    target = os.fsdecode(b"\xff" * 4000)
-    for number in range(4100):
-        (checkpoints / str(number)).symlink_to(target)
-    told = [each for record in listed(checkpoints)[:-1] for each in rows_of(record)]
-    targets = {fields[4] for _, fields in told if fields[0] == "link"}
-    assert [path_in_record(str(each)) for each in targets] == [target]
-    for number in range(4100, 4200):
-        (checkpoints / str(number)).symlink_to(target)
-    (answer,) = listed(checkpoints)
-    assert "targets of links of more than 16 MiB" in answer["error"]
-
-
-def test_folders_may_be_as_deep_as_is_documented(checkpoints: Path) -> None:
-    deepest = checkpoints / "/".join("d" * DEPTH_MAX)
-    deepest.mkdir(parents=True)
-    assert sum(1 for record in listed(checkpoints)[:-1] for _ in rows_of(record)) == DEPTH_MAX + 2
-    (deepest / "d").mkdir()
+def test_what_may_not_be_copied_is_told_as_too_large_with_what_to_do(checkpoints: Path) -> None:
+    (checkpoints / "/".join("d" * (DEPTH_MAX + 1))).mkdir(parents=True)
     (answer,) = listed(checkpoints)
     assert f"{checkpoints} has folders more than {DEPTH_MAX} deep" in answer["error"]
+    assert "backend.ssh.checkpoints" in answer["error"]
+    assert answer["is_too_large"] is True
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as somebody else")
@@ -358,17 +337,20 @@ def test_file_that_goes_while_a_folder_is_listed_is_named(
     assert said.startswith(f"{checkpoints}/gone is not there any more: the folder changed")
 
 
+def told_of(*paths: str, mode: int = 0o600) -> tuple[list[Any], io.BytesIO]:
+    """Return what tells of empty files that are sent, and what is sent of them."""
+    common: dict[str, Any] = {"mode": mode, "mtime_ns": 10**18, "size": 0, "to": "", "inode": ""}
+    kind = {"kind": "file", "from": "stream", "same": None}
+    sent = (PIECE.pack(0, 0) + hashlib.sha256().digest()) * len(paths)
+    return [{**common, **kind, "path": path} for path in paths], io.BytesIO(sent)
+
+
 def test_files_are_synced_when_all_have_come_and_before_the_folder_counts(
     checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A host that syncs each as it comes keeps the sender of thousands waiting beyond its limit."""
-    common: dict[str, Any] = {"mode": 0o200, "mtime_ns": 10**18, "size": 0, "to": "", "inode": ""}
-    told: list[Any] = [
-        {**common, "path": path, "kind": "file", "from": "stream", "same": None} for path in "ab"
-    ]
-    stream = io.BytesIO((PIECE.pack(0, 0) + hashlib.sha256().digest()) * 2)
-    steps: list[int] = []
-    sync = os.fsync
+    told, stream = told_of("a", "b", mode=0o200)
+    steps, sync = list[int](), os.fsync
 
     def read(count: int) -> bytes:
         steps.append(count)
@@ -392,11 +374,7 @@ def test_file_of_many_that_is_not_synced_fails_the_transfer_and_without_threads_
 ) -> None:
     """The user may have no more threads than there are."""
     paths = [f"f{number}" for number in range(30)]
-    common: dict[str, Any] = {"mode": 0o600, "mtime_ns": 10**18, "size": 0, "to": "", "inode": ""}
-    told: list[Any] = [
-        {**common, "path": path, "kind": "file", "from": "stream", "same": None} for path in paths
-    ]
-    received = (PIECE.pack(0, 0) + hashlib.sha256().digest()) * len(paths)
+    told, stream = told_of(*paths)
     sync, synced = os.fsync, list[int]()
 
     def note_sync(file: int) -> None:
@@ -408,7 +386,7 @@ def test_file_of_many_that_is_not_synced_fails_the_transfer_and_without_threads_
     def starts_none(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(file_trees, "read_exactly", io.BytesIO(received).read)
+    monkeypatch.setattr(file_trees, "read_exactly", stream.read)
     monkeypatch.setattr(os, "fsync", note_sync)
     opened = file_trees.opened(str(checkpoints))
     if can_start_threads:

@@ -70,22 +70,24 @@ def test_reading_is_the_one_that_the_binding_gives(
     assert tuple(use_told(each) for each in found) == GpuReader(binding).read()
 
 
-@pytest.mark.parametrize("code", [4, 9, 18, 777, 999])
-def test_failed_opening_leaves_its_code(machine: Machine, code: int) -> None:
-    assert machine(f"fail init 0 {code}") == ([], code)
+@pytest.mark.parametrize(
+    ("statements", "code"),
+    [
+        *((["fail init 0 {code}"], code) for code in (4, 9, 18, 777, 999)),
+        (["gpu 1 1 9", "fail count 0 {code}"], 999),
+    ],
+)
+def test_host_whose_library_tells_nothing_has_its_code(
+    machine: Machine, statements: list[str], code: int
+) -> None:
+    assert machine(*(each.format(code=code) for each in statements)) == ([], code)
 
 
-def test_count_that_fails_leaves_its_code(machine: Machine) -> None:
-    assert machine("gpu 1 1 9", "fail count 0 999") == ([], 999)
-
-
-def test_host_without_the_library_has_its_code(tmp_path: Path) -> None:
-    assert nvml_gpus(str(tmp_path / "libnvidia-ml.so.1")) == ([], 12)
-
-
-def test_file_that_is_no_library_is_as_if_there_were_none(tmp_path: Path) -> None:
-    (tmp_path / "libnvidia-ml.so.1").write_text("no library")
-    assert nvml_gpus(str(tmp_path / "libnvidia-ml.so.1")) == ([], 12)
+def test_host_without_a_library_has_a_code_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "libnvidia-ml.so.1"
+    assert nvml_gpus(str(path)) == ([], 12)
+    path.write_text("no library")
+    assert nvml_gpus(str(path)) == ([], 12)
 
 
 @pytest.mark.parametrize("call", ["handle", "uuid", "memory", "utilisation", "processes", "bus"])

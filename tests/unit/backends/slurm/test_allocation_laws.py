@@ -161,52 +161,72 @@ def played(
         slurm.carry_out(decisions, refuses=refuses)
 
 
-@given(steps)
-def test_pilots_are_bounded_and_none_is_there_twice(script: Script) -> None:
-    for _, view, decisions in played(script):
-        nodes = {pilot.node for pilot in view.pilots} | set(decisions.submits)
-        assert len(nodes) <= LIMITS.pilots_max
-        assert len(decisions.submits) <= LIMITS.submits_max
-        waiting = [each.node for each in view.pilots if each.phase is Phase.queued]
-        waiting += list(decisions.submits)
-        assert len(waiting) == len(set(waiting))
-        held = [each.node for each in view.pilots if each.phase is Phase.granted]
-        assert len(held) == len(set(held))
+def pilots_are_bounded_and_none_is_there_twice(view: AllocationView, decisions: Decisions) -> None:
+    nodes = {pilot.node for pilot in view.pilots} | set(decisions.submits)
+    assert len(nodes) <= LIMITS.pilots_max
+    assert len(decisions.submits) <= LIMITS.submits_max
+    waiting = [each.node for each in view.pilots if each.phase is Phase.queued]
+    waiting += list(decisions.submits)
+    assert len(waiting) == len(set(waiting))
+    held = [each.node for each in view.pilots if each.phase is Phase.granted]
+    assert len(held) == len(set(held))
+
+
+def only_pilots_in_which_nothing_runs_are_released(
+    view: AllocationView, decisions: Decisions
+) -> None:
+    jobs = {pilot.name: pilot.jobs for pilot in view.pilots}
+    assert all(jobs[name] == 0 for name in decisions.releases)
+    assert decisions.drains.keys() <= jobs.keys()
+
+
+def pilot_that_is_needed_has_a_successor_in_time(
+    view: AllocationView, decisions: Decisions
+) -> None:
+    asked = {each.node for each in view.pilots if each.phase is Phase.queued}
+    asked |= set(decisions.submits)
+    refused = {node.name for node in view.nodes if node.refusals}
+    due = {
+        pilot.node
+        for pilot in view.pilots
+        if pilot.jobs
+        and pilot.started_at_s is not None
+        and pilot.left_s(view.now_s) <= LIMITS.renew_s
+        and pilot.node not in refused
+    }
+    assert not due - asked or len(decisions.submits) == LIMITS.submits_max
+
+
+def pilot_is_drained_before_its_time_limit(view: AllocationView, decisions: Decisions) -> None:
+    for pilot in view.pilots:
+        if pilot.phase is Phase.granted and pilot.left_s(view.now_s) <= LIMITS.drain_s:
+            assert pilot.name in {*decisions.drains, *decisions.releases}
+
+
+def order_of_what_is_known_changes_nothing(view: AllocationView, decisions: Decisions) -> None:
+    turned = {name: getattr(view, name)[::-1] for name in ("nodes", "pilots", "waiting")}
+    assert decide(dataclasses.replace(view, **turned), LIMITS) == decisions
+
+
+def every_node_has_a_reason(_view: AllocationView, decisions: Decisions) -> None:
+    assert sorted(decisions.reasons) == [node.name for node in NODES]
+
+
+LAWS = (
+    pilots_are_bounded_and_none_is_there_twice,
+    only_pilots_in_which_nothing_runs_are_released,
+    pilot_that_is_needed_has_a_successor_in_time,
+    pilot_is_drained_before_its_time_limit,
+    order_of_what_is_known_changes_nothing,
+    every_node_has_a_reason,
+)
 
 
 @given(steps)
-def test_only_pilots_in_which_nothing_runs_are_released(script: Script) -> None:
+def test_every_law_holds_at_every_step(script: Script) -> None:
     for _, view, decisions in played(script):
-        jobs = {pilot.name: pilot.jobs for pilot in view.pilots}
-        assert all(jobs[name] == 0 for name in decisions.releases)
-        assert decisions.drains.keys() <= jobs.keys()
-
-
-@given(steps)
-def test_pilot_that_is_needed_has_a_successor_in_time(script: Script) -> None:
-    for _, view, decisions in played(script):
-        asked = {each.node for each in view.pilots if each.phase is Phase.queued}
-        asked |= set(decisions.submits)
-        refused = {node.name for node in view.nodes if node.refusals}
-        due = {
-            pilot.node
-            for pilot in view.pilots
-            if pilot.jobs
-            and pilot.started_at_s is not None
-            and pilot.left_s(view.now_s) <= LIMITS.renew_s
-            and pilot.node not in refused
-        }
-        assert not due - asked or len(decisions.submits) == LIMITS.submits_max
-
-
-@given(steps)
-def test_pilot_is_drained_before_its_time_limit(script: Script) -> None:
-    for _, view, decisions in played(script):
-        leaving = {*decisions.drains, *decisions.releases}
-        for pilot in view.pilots:
-            is_last = pilot.left_s(view.now_s) <= LIMITS.drain_s
-            if pilot.phase is Phase.granted and is_last:
-                assert pilot.name in leaving
+        for law in LAWS:
+            law(view, decisions)
 
 
 @given(steps)
@@ -252,21 +272,6 @@ def test_demand_that_stays_leads_to_a_state_that_stays(waiting: tuple[GpuRequest
         slurm.carry_out(decisions)
         slurm.pass_time(LIMITS.idle_s + 1)
     assert sorted(slurm.pilots) == before
-
-
-@given(steps)
-def test_decision_does_not_depend_on_the_order_of_what_is_known(script: Script) -> None:
-    for _, view, decisions in played(script):
-        turned = dataclasses.replace(
-            view, nodes=view.nodes[::-1], pilots=view.pilots[::-1], waiting=view.waiting[::-1]
-        )
-        assert decide(turned, LIMITS) == decisions
-
-
-@given(steps)
-def test_every_node_has_a_reason(script: Script) -> None:
-    for _, _, decisions in played(script):
-        assert sorted(decisions.reasons) == [node.name for node in NODES]
 
 
 @given(steps, reservations)

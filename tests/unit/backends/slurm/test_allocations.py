@@ -1,7 +1,20 @@
-"""Which nodes are asked of Slurm and given back, case by case."""
+"""Which nodes are asked of Slurm and given back, case by case.
+
+A scene is a text of what is known, parted by semicolons:
+
+    n1-a held 20h jobs=1       a pilot of n1 runs, with so much of its time left
+    n1-b asked 12min           one waits since then
+    n1-a draining 200s         as `held`, but it takes no more jobs
+    n1-a idle 600s             nothing has needed it for so long
+    n3 kept 60min              Slurm keeps it for maintenance from then; `reserved`: for others
+    n1 refused; n1 out         what Slurm has said of a node
+    waits 2 v100, 4            how many GPUs jobs wait for, of which type
+    only pilots_max=1          another limit
+"""
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,190 +52,167 @@ NODES = (
     server("n3", "p100", 4),
     server("n4", "k80", 8),
 )
-N1 = NodeName("n1")
-V100 = frozenset({"v100"})
 
 
-def held(node: str = "n1", left_s: float = 20 * HOUR_S, **fields: Any) -> Pilot:
-    started_s = NOW_S + left_s - 24 * HOUR_S
-    found = Pilot(
-        *(f"{node}-a", NodeName(node), started_s - 60, 24 * HOUR_S),
-        Phase.granted,
-        started_at_s=started_s,
-    )
+FAN = "Slurm has node n1 drained: a fan"
+UNITS_S = {"s": 1.0, "min": 60.0, "h": HOUR_S}
+OF_NODE: dict[str, Callable[[float], dict[str, Any]]] = {
+    "kept": lambda in_s: {"reservation": reservation(in_s, is_maintenance=True)},
+    "reserved": lambda in_s: {"reservation": reservation(in_s, is_maintenance=False)},
+    "refused": lambda _: {"refusals": SubmitRefusals(3, NOW_S - 1, "Invalid account")},
+    "out": lambda _: {"out": FAN},
+}
+
+
+def reservation(in_s: float, *, is_maintenance: bool) -> Reservation:
+    return Reservation("r", (), NOW_S + in_s, NOW_S + in_s + HOUR_S, is_maintenance)
+
+
+def pilot(name: str, kind: str, span_s: float, **fields: Any) -> Pilot:
+    """Return a pilot that was asked for, or has so much of its time left."""
+    node, day_s = NodeName(name.partition("-")[0]), 24 * HOUR_S
+    if kind == "asked":
+        found = Pilot(name, node, NOW_S - span_s, day_s, Phase.queued)
+    else:
+        phase = Phase.granted if kind == "held" else Phase.draining
+        started_s = NOW_S + span_s - day_s
+        found = Pilot(name, node, started_s - 60, day_s, phase, started_at_s=started_s)
     return dataclasses.replace(found, **fields)
 
 
-def asked(node: str = "n1", ago_s: float = 720.0, **fields: Any) -> Pilot:
-    found = Pilot(f"{node}-b", NodeName(node), NOW_S - ago_s, 24 * HOUR_S, Phase.queued)
-    return dataclasses.replace(found, **fields)
+def decided(scene: str) -> Decisions:
+    """Read a scene; return what is decided."""
+    pilots, waiting, limits = list[Pilot](), list[GpuRequest](), LIMITS
+    spare, nodes = dict[str, float](), dict[str, dict[str, Any]]()
+    for clause in filter(None, scene.split("; ")):
+        name, *words = clause.split()
+        pairs = (word.split("=") for word in words if "=" in word)
+        fields: dict[str, Any] = {
+            key: int(value) if value.isdigit() else value for key, value in pairs
+        }
+        span = next((re.fullmatch(r"(-?\d+)(s|min|h)", word) for word in words[1:2]), None)
+        span_s = int(span[1]) * UNITS_S[span[2]] if span else 0.0
+        if name == "waits":
+            requests = (each.split() for each in clause.partition(" ")[2].split(", "))
+            waiting += [GpuRequest(int(gpus), frozenset(types)) for gpus, *types in requests]
+        elif name == "only":
+            limits = dataclasses.replace(LIMITS, **fields)
+        elif words[0] == "idle":
+            spare[name] = NOW_S - span_s
+        elif words[0] in OF_NODE:
+            nodes[name] = OF_NODE[words[0]](span_s)
+        else:
+            pilots.append(pilot(name, words[0], span_s, **fields))
+    known = tuple(Node(each, **nodes.get(str(each.name), {})) for each in NODES)
+    view = AllocationView(NOW_S, known, tuple(pilots), tuple(waiting), spare_since_s=spare)
+    return decide(view, limits)
 
 
-def decided(
-    *pilots: Pilot,
-    limits: AllocationLimits = LIMITS,
-    about: Mapping[str, Mapping[str, Any]] | None = None,
-    **fields: Any,
-) -> Decisions:
-    """Return what is decided; `about` is what is known of nodes."""
-    nodes = tuple(Node(each, **(about or {}).get(each.name, {})) for each in NODES)
-    return decide(AllocationView(NOW_S, nodes, pilots, **fields), limits)
+TABLE = {
+    "while nothing waits nothing is asked for": ("", ""),
+    "a node of the type that waits is asked for": ("waits 2 p100", "ask n3"),
+    "for any type the smallest that is large enough": ("waits 6", "ask n4"),
+    "jobs share nodes": ("waits 2 v100, 2 v100, 2 v100, 2 v100", "ask n1 n2"),
+    "a job larger than any node gets several": ("waits 8 v100", "ask n1 n2"),
+    "a job larger than all nodes gets none": ("waits 9 v100", ""),
+    "a node with free GPUs is enough": ("n1-a held 20h jobs=1 busy_gpus=2; waits 2 v100", ""),
+    "one with too few is not": ("n1-a held 20h jobs=1 busy_gpus=2; waits 3 v100", "ask n2"),
+    "a node that is asked for is enough": ("n1-b asked 12min; waits 4 v100", ""),
+    "no more are asked for than are allowed": ("waits 4, 4, 4, 4; only pilots_max=1", "ask n1"),
+    "nor at once": ("waits 4, 4, 4, 4; only submits_max=2", "ask n1 n2"),
+    "a successor is not asked for too early": ("n1-a held 3601s jobs=1 busy_gpus=4", ""),
+    "a successor is asked for in time": ("n1-a held 1h jobs=1 busy_gpus=4", "ask n1"),
+    "one that waits is enough": ("n1-a held 30min jobs=1 busy_gpus=4; n1-b asked 12min", ""),
+    "what nothing needs gets none": ("n1-a held 30min", ""),
+    "a pilot is drained before its time limit": (
+        "n1-a held 299s jobs=1 busy_gpus=4; n1-b asked 12min",
+        "drain n1-a",
+    ),
+    "a short one not from its start": ("n1-a held 24h limit_s=120 jobs=1; n1-b asked 1s", ""),
+    "GPUs of a pilot that is drained are not planned with": (
+        "n1-a held 200s jobs=1 busy_gpus=2; waits 2 v100",
+        "ask n1 n2, drain n1-a",
+    ),
+    "a drained pilot is released at once": ("n1-a draining 200s", "release n1-a"),
+    "but none with jobs": ("n1-a draining 200s jobs=1; n1-b asked 1s", ""),
+    "the older of two that hold one node is drained": (
+        "n1-a held 30min jobs=1; n1-c held 24h jobs=1",
+        "drain n1-a",
+    ),
+    "the second of two that wait for one node is released": (
+        "n1-b asked 12min; n1-c asked 10s; waits 4",
+        "release n1-c",
+    ),
+    "pilots of nodes that are not configured any more leave": (
+        "n9-a held 20h jobs=1; n8-b asked 12min",
+        "release n8-b, drain n9-a",
+    ),
+    "an idle pilot stays for a while": ("n1-a held 20h; n1-a idle 599s", ""),
+    "and is released then": ("n1-a held 20h; n1-a idle 600s", "release n1-a"),
+    "unless it is needed": ("n1-a held 20h; n1-a idle 600s; waits 1", ""),
+    "the last that wait are released when fewer are allowed": (
+        "n1-b asked 12min; n2-b asked 5s; waits 4, 4, 4, 4; only pilots_max=1",
+        "release n2-b",
+    ),
+    "a refused node is left alone for a while": ("n1 refused; waits 4 v100", "ask n2"),
+    "no node is asked for that is kept from us soon": ("n3 kept 500s; waits 2 p100", ""),
+    "another node is, meanwhile": ("n1 kept -60s; waits 2 v100", "ask n2"),
+    "a pilot that could not end in time is asked for anew": (
+        "n3-b asked 12min; n3 kept 1h; waits 2 p100",
+        "ask n3, release n3-b",
+    ),
+    "a pilot runs on long before maintenance": ("n3-a held 20h jobs=1; n3 kept 301s", ""),
+    "and is drained before it": ("n3-a held 20h jobs=1; n3 kept 300s", "drain n3-a"),
+    "but for no other reservation": ("n3-a held 20h jobs=1; n3 reserved 300s", ""),
+}
 
 
-def kept(
-    node: str = "n3", in_s: float = HOUR_S, *, is_maintenance: bool = True
-) -> dict[str, dict[str, Reservation]]:
-    start_s = NOW_S + in_s
-    return {
-        node: {"reservation": Reservation("r", (node,), start_s, start_s + HOUR_S, is_maintenance)}
-    }
+@pytest.mark.parametrize(("scene", "decision"), TABLE.values(), ids=TABLE)
+def test_nodes_are_asked_for_and_given_back_as_the_row_says(scene: str, decision: str) -> None:
+    found = decided(scene)
+    told: dict[str, Any] = {"ask": found.submits, "release": found.releases, "drain": found.drains}
+    assert ", ".join(f"{do} {' '.join(whom)}" for do, whom in told.items() if whom) == decision
 
 
-def nodes_of(decisions: Decisions) -> list[str]:
-    return list(decisions.submits)
+@pytest.mark.parametrize(
+    ("scene", "told"),
+    [
+        ("", "node n1 is not asked for: no job that waits needs it"),
+        (
+            "waits 4, 4; n2-b asked 1s; only pilots_max=1",
+            "node n1 is not asked for: 1 nodes are held or asked for, of 1 that pilots_max allows",
+        ),
+        ("waits 4, 4; only submits_max=0", "node n1 is asked for soon: 0 are at once"),
+        (
+            "n1-b asked 12min reason=Resources",
+            "waiting for Slurm to give node n1, asked 12 min ago (Resources)",
+        ),
+        (
+            "n1-a held 30min jobs=1; n1-b asked 12min",
+            "node n1 is held: 30 min of its time limit are left; its successor was asked for ",
+        ),
+        ("n1 refused", "Slurm refused node n1: Invalid account; it is"),
+        ("n1 kept 500s", "Slurm keeps node n1 for maintenance from "),
+        ("n1 reserved 500s", "Slurm keeps node n1 for reservation r from "),
+        ("n1 out", FAN),
+        (
+            "n1 out; n1-b asked 12min",
+            f"waiting for Slurm to give node n1, asked 12 min ago; {FAN}",
+        ),
+    ],
+)
+def test_reason_of_a_node_is_told(scene: str, told: str) -> None:
+    assert decided(scene).reasons[NodeName("n1")].startswith(told)
 
 
-def test_nothing_is_asked_for_while_nothing_waits() -> None:
-    decisions = decided()
-    assert decisions.submits == {}
-    assert (
-        decisions.reasons[NodeName("n1")] == "node n1 is not asked for: no job that waits needs it"
-    )
-
-
-def test_node_of_the_type_that_waits_is_asked_for() -> None:
-    assert nodes_of(decided(waiting=(GpuRequest(2, frozenset({"p100"})),))) == ["n3"]
-
-
-def test_job_that_may_run_anywhere_gets_the_smallest_node_that_is_large_enough() -> None:
-    assert nodes_of(decided(waiting=(GpuRequest(6),))) == ["n4"]
-
-
-def test_jobs_share_the_nodes_that_are_asked_for() -> None:
-    assert nodes_of(decided(waiting=(GpuRequest(2, V100),) * 4)) == ["n1", "n2"]
-
-
-def test_node_with_free_gpus_is_enough() -> None:
-    pilot = held(jobs=1, busy_gpus=2)
-    assert decided(pilot, waiting=(GpuRequest(2, V100),)).submits == {}
-    assert nodes_of(decided(pilot, waiting=(GpuRequest(3, V100),))) == ["n2"]
-
-
-def test_node_that_is_asked_for_is_not_asked_for_again() -> None:
-    decisions = decided(asked(reason="Resources"), waiting=(GpuRequest(4, V100),))
-    assert (decisions.submits, decisions.releases) == ({}, {})
-    assert decisions.reasons[NodeName("n1")] == (
-        "waiting for Slurm to give node n1, asked 12 min ago (Resources)"
-    )
-
-
-def test_job_larger_than_any_node_gets_several() -> None:
-    assert nodes_of(decided(waiting=(GpuRequest(8, V100),))) == ["n1", "n2"]
-
-
-def test_job_larger_than_all_nodes_gets_none() -> None:
-    assert decided(waiting=(GpuRequest(9, V100),)).submits == {}
-
-
-def test_no_more_nodes_are_asked_for_than_are_allowed() -> None:
-    limits = dataclasses.replace(LIMITS, pilots_max=1)
-    decisions = decided(limits=limits, waiting=(GpuRequest(4),) * 4)
-    assert nodes_of(decisions) == ["n1"]
-    assert decided(asked(), limits=limits, waiting=(GpuRequest(4),) * 4).reasons[
-        NodeName("n2")
-    ] == ("node n2 is not asked for: 1 nodes are held or asked for, of 1 that pilots_max allows")
-
-
-def test_no_more_are_submitted_at_once_than_are_allowed() -> None:
-    limits = dataclasses.replace(LIMITS, submits_max=2)
-    decisions = decided(limits=limits, waiting=(GpuRequest(4),) * 4)
-    assert nodes_of(decisions) == ["n1", "n2"]
-    assert decisions.reasons[NodeName("n3")] == "node n3 is asked for soon: 2 are at once"
-
-
-def test_successor_is_asked_for_before_the_time_limit() -> None:
-    early = held(left_s=HOUR_S + 1, jobs=1, busy_gpus=4)
-    assert decided(early).submits == {}
-    assert nodes_of(decided(held(left_s=HOUR_S, jobs=1, busy_gpus=4))) == ["n1"]
-
-
-def test_successor_that_waits_is_enough() -> None:
-    pilots = held(left_s=HOUR_S / 2, jobs=1, busy_gpus=4), asked()
-    decisions = decided(*pilots)
-    assert (decisions.submits, decisions.releases, decisions.drains) == ({}, {}, {})
-    assert decisions.reasons[NodeName("n1")] == (
-        "node n1 is held: 30 min of its time limit are left; its successor was asked for 12 min ago"
-    )
-
-
-def test_pilot_that_nothing_needs_gets_no_successor() -> None:
-    assert decided(held(left_s=HOUR_S / 2)).submits == {}
-
-
-def test_pilot_is_drained_before_its_time_limit() -> None:
-    decisions = decided(held(left_s=299, jobs=1, busy_gpus=4))
-    assert decisions.drains == {"n1-a": "its time limit of 1 d in Slurm ends in 4 min"}
-
-
-def test_short_pilot_is_not_drained_from_its_start() -> None:
-    pilot = held(limit_s=120.0, started_at_s=NOW_S, jobs=1)
-    assert decided(pilot).drains == {}
-
-
-def test_gpus_of_a_pilot_that_is_drained_are_not_planned_with() -> None:
-    pilot = held(left_s=200, jobs=1, busy_gpus=2)
-    assert nodes_of(decided(pilot, waiting=(GpuRequest(2, V100),))) == ["n1", "n2"]
-
-
-def test_drained_pilot_is_released_at_once_and_one_with_jobs_never() -> None:
-    pilot = held(left_s=200, phase=Phase.draining)
-    assert list(decided(pilot).releases) == ["n1-a"]
-    assert decided(dataclasses.replace(pilot, jobs=1)).releases == {}
-
-
-def test_older_of_two_that_hold_one_node_is_drained() -> None:
-    old, new = held(left_s=HOUR_S / 2, jobs=1), held(left_s=24 * HOUR_S, name="n1-c")
-    assert list(decided(old, new).drains) == ["n1-a"]
-
-
-def test_second_of_two_that_wait_for_one_node_is_released() -> None:
-    decisions = decided(asked(), asked(ago_s=10, name="n1-c"), waiting=(GpuRequest(4),))
-    assert list(decisions.releases) == ["n1-c"]
-
-
-def test_pilot_of_a_node_that_is_not_configured_any_more_leaves() -> None:
-    decisions = decided(held("n9", jobs=1), asked("n8"))
-    assert list(decisions.drains) == ["n9-a"]
-    assert list(decisions.releases) == ["n8-b"]
-
-
-def test_idle_pilot_is_released_after_a_while() -> None:
-    first = decided(held())
-    assert first.releases == {}
-    assert first.spare_since_s == {"n1-a": NOW_S}
-    later = decided(held(), spare_since_s={"n1-a": NOW_S - 600})
-    assert later.releases == {"n1-a": "nothing has needed node n1 for 10 min"}
-
-
-def test_pilot_that_is_needed_once_more_counts_from_the_start_again() -> None:
-    spare = {"n1-a": NOW_S - 599}
-    assert decided(held(), waiting=(GpuRequest(1),), spare_since_s=spare).spare_since_s == {}
-
-
-def test_last_pilots_that_wait_are_released_when_fewer_are_allowed() -> None:
-    limits = dataclasses.replace(LIMITS, pilots_max=1)
-    pilots = asked("n1"), asked("n2", ago_s=5)
-    decisions = decided(*pilots, limits=limits, waiting=(GpuRequest(4),) * 4)
-    assert list(decisions.releases) == ["n2-b"]
-
-
-def test_refused_node_is_left_alone_for_a_while_and_another_is_asked_for() -> None:
-    refused = {"n1": {"refusals": SubmitRefusals(3, NOW_S - 1, "Invalid account")}}
-    decisions = decided(waiting=(GpuRequest(4, V100),), about=refused)
-    assert nodes_of(decisions) == ["n2"]
-    assert decisions.reasons[NodeName("n1")].startswith(
-        "Slurm refused node n1: Invalid account; it is"
-    )
+def test_causes_and_instants_are_told_with_a_decision() -> None:
+    drained = decided("n1-a held 299s jobs=1 busy_gpus=4").drains
+    assert drained == {"n1-a": "its time limit of 1 d in Slurm ends in 4 min"}
+    released = decided("n1-a held 20h; n1-a idle 600s").releases
+    assert released == {"n1-a": "nothing has needed node n1 for 10 min"}
+    assert decided("n3 kept 1h; waits 2 p100").submits == {"n3": 54 * 60.0}
+    assert decided("n1-a held 20h").spare_since_s == {"n1-a": NOW_S}
+    assert decided("n1-a held 20h; n1-a idle 599s; waits 1").spare_since_s == {}
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 50, 5000])
@@ -247,49 +237,3 @@ def test_wait_after_refusals_grows_is_bounded_and_not_the_same_for_all(count: in
 )
 def test_duration_is_told_in_two_units_at_most(seconds: float, words: str) -> None:
     assert duration(seconds) == words
-
-
-P100 = frozenset({"p100"})
-
-
-def test_pilot_is_asked_for_as_long_as_there_is_before_maintenance() -> None:
-    decisions = decided(waiting=(GpuRequest(2, P100),), about=kept(in_s=HOUR_S))
-    assert decisions.submits == {"n3": 54 * 60.0}
-
-
-def test_node_that_is_kept_from_us_soon_is_not_asked_for_and_the_reason_is_said() -> None:
-    soon = kept(in_s=500.0)
-    decisions = decided(waiting=(GpuRequest(2, P100),), about=soon)
-    assert decisions.submits == {}
-    assert decisions.reasons[NodeName("n3")].startswith("Slurm keeps node n3 for maintenance from ")
-    others = kept(in_s=500.0, is_maintenance=False)
-    reasons = decided(about=others).reasons
-    assert reasons[NodeName("n3")].startswith("Slurm keeps node n3 for reservation r from ")
-
-
-def test_another_node_is_asked_for_while_one_is_kept_from_us() -> None:
-    decisions = decided(waiting=(GpuRequest(2, V100),), about=kept("n1", -60.0))
-    assert nodes_of(decisions) == ["n2"]
-
-
-def test_pilot_that_waits_and_could_not_end_in_time_is_asked_for_anew() -> None:
-    pilot = asked("n3")
-    decisions = decided(pilot, waiting=(GpuRequest(2, P100),), about=kept())
-    assert list(decisions.releases) == [pilot.name]
-    assert list(decisions.submits.values()) == [54 * 60.0]
-
-
-def test_pilot_is_drained_before_maintenance_that_was_put_over_it() -> None:
-    pilot = held("n3", jobs=1, busy_gpus=1)
-    assert decided(pilot, about=kept(in_s=301.0)).drains == {}
-    assert list(decided(pilot, about=kept(in_s=300.0)).drains) == [pilot.name]
-    others = kept(in_s=300.0, is_maintenance=False)
-    assert decided(pilot, about=others).drains == {}
-
-
-def test_reason_names_what_slurm_has_out_of_service() -> None:
-    out = {"n1": {"out": "Slurm has node n1 drained: a fan"}}
-    assert decided(about=out).reasons[N1] == "Slurm has node n1 drained: a fan"
-    assert decided(asked(), about=out).reasons[NodeName("n1")] == (
-        "waiting for Slurm to give node n1, asked 12 min ago; Slurm has node n1 drained: a fan"
-    )

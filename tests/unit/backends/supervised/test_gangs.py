@@ -32,25 +32,14 @@ from shunter.events import (
     TurnStarted,
 )
 from tests.factories import job_id
+from tests.unit.backends.node.orders import known_of, started_of, status_of
 
 
 def record(state: str = "running", **status: object) -> Known:
     """Return what an agent tells of its part."""
-    begun = {"ranks": [{"cpus": []}], "started_ns": 5, "boot": "", "placement": [], "pid": 1}
-    whole = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 10}
-    told = {
-        "job": "j0",
-        "attempt": 1,
-        "folder": "",
-        "state": state,
-        "started": None if state in ("absent", "starting") else {**begun, "port": 1, "gpus": []},
-        "status": {**whole, **status} if state == "ended" else None,
-        "after": 0,
-        "facts": 0,
-        "notes": [],
-        "is_all": True,
-    }
-    return Known.decoded(told)
+    started = None if state in ("absent", "starting") else started_of(ranks=[{"cpus": []}])
+    ended = status_of(**{"ended_ns": 10, **status}) if state == "ended" else None
+    return known_of(state, started=started, status=ended)
 
 
 def gang(*records: Known | None) -> Gang:
@@ -58,7 +47,7 @@ def gang(*records: Known | None) -> Gang:
     return Gang(Watch(job_id(0), 1), parts)
 
 
-def status_of(*records: Known) -> Status:
+def end_of(*records: Known) -> Status:
     """Return how a gang of such parts ended."""
     status = merged(gang(*records)).status
     assert status is not None
@@ -202,7 +191,7 @@ def test_part_is_held_to_its_shares_once_it_runs_and_while_it_may_stay() -> None
 def test_first_failure_is_the_code_of_the_gang() -> None:
     first = record("ended", code=3, ended_ns=20)
     ended = record("ended", code=143, why="terminate", ended_ns=30)
-    status = status_of(ended, first)
+    status = end_of(ended, first)
     assert (status.code, status.suspended, status.ended_ns) == (3, False, 30)
 
 
@@ -210,14 +199,14 @@ def test_gang_is_suspended_if_no_part_failed_and_saved_if_all_have() -> None:
     saved = record("ended", code=75, suspended=True, saved=True, why="suspend")
     stopped = record("ended", code=143, suspended=True, saved=False, why="suspend")
     done = record("ended", code=0)
-    assert status_of(saved, done).saved is True
-    assert status_of(saved, stopped).saved is False
-    assert status_of(saved, stopped).suspended is True
+    assert end_of(saved, done).saved is True
+    assert end_of(saved, stopped).saved is False
+    assert end_of(saved, stopped).suspended is True
 
 
 def test_gang_of_which_a_part_was_fenced_has_not_ended_by_itself() -> None:
     fenced = record("ended", code=137, why="heartbeat")
-    assert status_of(record("ended", code=0), fenced).why == "heartbeat"
+    assert end_of(record("ended", code=0), fenced).why == "heartbeat"
 
 
 def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:

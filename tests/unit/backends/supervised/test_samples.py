@@ -3,9 +3,10 @@
 from typing import Any
 
 from shunter.backends.live import Gang, Inbox, Limits, Part, SampleCollector, Watch
-from shunter.backends.node import GpuReading, Known, Sample, Started
+from shunter.backends.node import GpuReading, Sample
 from shunter.events import NodeName, ProfileSampled
 from tests.factories import job_id
+from tests.unit.backends.node.orders import known_of, started_of
 
 N0, N1 = NodeName("n0"), NodeName("n1")
 J0 = job_id(0)
@@ -25,20 +26,7 @@ READINGS = [
 
 def begun_on(*gpus: str) -> Part:
     """Return a part that runs on GPUs."""
-    started = Started(boot="", started_ns=1, pid=1, placement=(), ranks=(), port=None, gpus=gpus)
-    known = Known(
-        job=J0,
-        attempt=1,
-        folder="",
-        state="running",
-        started=started,
-        status=None,
-        after=0,
-        facts=0,
-        notes=(),
-        is_all=True,
-    )
-    return Part(known)
+    return Part(known_of(started=started_of(gpus=gpus)))
 
 
 def sample(step: int | None, memory_mb: int, attempt: int = 1) -> Sample:

@@ -18,6 +18,7 @@ from shunter.events import (
     LaunchFailed,
     SuspendAcknowledged,
 )
+from tests.unit.backends.node.orders import started_of, status_of
 
 AT_US = 77
 NOTES = [
@@ -26,22 +27,6 @@ NOTES = [
     {"what": "dropped", "file": "stdout.0", "bytes": 9, "at_ns": 3},
     {"what": "saved", "checkpoint": "c", "step": 4, "bytes": 5, "at_ns": 4},
 ]
-
-
-def started(boot: str) -> dict[str, Any]:
-    return {
-        "pid": 1,
-        "boot": boot,
-        "started_ns": 10,
-        "port": 20_000,
-        "gpus": [],
-        "ranks": [],
-        "placement": [],
-    }
-
-
-def ended(ended_ns: int) -> dict[str, Any]:
-    return {"code": 3, "suspended": False, "why": "", "saved": False, "ended_ns": ended_ns}
 
 
 def put(folder: Path, **records: Any) -> None:
@@ -68,7 +53,7 @@ def watch() -> Watch:
 def test_end_before_a_boot_of_the_machine_has_the_instant_of_its_seeing(
     tmp_path: Path, watch: Watch
 ) -> None:
-    put(tmp_path, started=started("another boot"), status=ended(ended_ns=5))
+    put(tmp_path, started=started_of(boot="another boot"), status=status_of(code=3, ended_ns=5))
     assert told(tmp_path, watch, Inbox(start_us=50))[-1] == AttemptExited(
         AT_US, JobId("j0"), 1, 3, released=True, ended_us=AT_US
     )
@@ -76,7 +61,11 @@ def test_end_before_a_boot_of_the_machine_has_the_instant_of_its_seeing(
 
 def test_end_of_this_boot_has_its_own_instant(tmp_path: Path, watch: Watch) -> None:
     inbox = Inbox(start_us=50)
-    put(tmp_path, started=started(boot_id()), status=ended(inbox._begun_ns + 60_000))
+    put(
+        tmp_path,
+        started=started_of(boot=boot_id()),
+        status=status_of(ended_ns=inbox._begun_ns + 60_000),
+    )
     exited = told(tmp_path, watch, inbox)[-1]
     assert isinstance(exited, AttemptExited)
     assert exited.ended_us == 60
@@ -91,15 +80,14 @@ def test_start_of_this_boot_has_its_own_instant(
 ) -> None:
     """If it was seen later, that is."""
     inbox = Inbox(start_us=50)
-    begun = {**started(boot), "started_ns": inbox._begun_ns + at_us * 1000}
-    put(tmp_path, started=begun)
+    put(tmp_path, started=started_of(boot=boot, started_ns=inbox._begun_ns + at_us * 1000))
     began = told(tmp_path, watch, inbox)[0]
     assert isinstance(began, AttemptStarted)
     assert (began.at_us, began.started_us) == (AT_US, started_us)
 
 
 def test_attempt_that_a_boot_cut_short_is_lost_once(tmp_path: Path, watch: Watch) -> None:
-    put(tmp_path, started=started("another boot"))
+    put(tmp_path, started=started_of(boot="another boot"))
     assert [type(seen) for seen in told(tmp_path, watch, Inbox())] == [AttemptStarted, AttemptLost]
     assert told(tmp_path, watch, Inbox()) == []
 
@@ -109,7 +97,7 @@ def test_attempt_without_a_trace_never_began(tmp_path: Path, watch: Watch) -> No
 
 
 def test_only_notes_that_become_facts_count_as_told(tmp_path: Path) -> None:
-    put(tmp_path, started=started(boot_id()))
+    put(tmp_path, started=started_of(boot=boot_id()))
     (tmp_path / "journal").write_text("".join(json.dumps(note) + "\n" for note in NOTES))
     kinds = []
     for noted in (0, 1, 2):
@@ -119,7 +107,7 @@ def test_only_notes_that_become_facts_count_as_told(tmp_path: Path) -> None:
 
 
 def test_there_is_news_when_a_record_or_a_note_appears(tmp_path: Path) -> None:
-    put(tmp_path, started=started(boot_id()))
+    put(tmp_path, started=started_of(boot=boot_id()))
     (tmp_path / "journal").write_text(json.dumps(NOTES[0]) + "\n")
     watched = Watched(str(tmp_path))
     assert watched.may_have_news()

@@ -127,7 +127,8 @@ and nobody else is
         then=(
             "61s: proposed by ana, rejected (no_capacity); "
             "121s: proposed by ana, rejected (no_capacity); "
-            "181s: proposed by ana, rejected (no_capacity), keeps n1[0,1,2,3]; 211s: keeps nothing; "
+            "181s: proposed by ana, rejected (no_capacity), keeps n1[0,1,2,3]; "
+            "211s: keeps nothing; "
             "241s: proposed by ana, rejected (no_capacity)"
         ),
         kept={},

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from shunter.backends.live import Limits, contract_of
 from shunter.config import ClusterSection
@@ -50,28 +49,3 @@ def test_process_is_told_its_devices_in_the_variable_of_their_kind(
     assert ("CUDA_DEVICE_ORDER" in found) is (node == "a")
     kinds = {name: where.device for name, where in cluster.servers()}
     assert kinds == {"a": "gpu", "b": "tpu", "c": "rocm", "d": "fpga"}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "devices", "message"),
-    [
-        (
-            [{"name": "a", "device": "fpga"}],
-            {},
-            r"device 'fpga' is not known: .* \[cluster.devices",
-        ),
-        ([{"name": "a"}, {"name": "b", "device": "tpu"}], {}, "type 'gpu' names devices of two"),
-        ([{"name": "a"}], {"cpu": {"visible": "X"}}, "units of CPU are no devices"),
-        ([{"name": "a"}], {"fpga": {"visible": "2 X"}}, "should match pattern"),
-        (
-            [{"name": "a", "gpus": 0, "cpus": 4, "units": 2, "device": "tpu"}],
-            {},
-            "leave one out",
-        ),
-    ],
-)
-def test_device_that_cannot_be_is_refused(
-    nodes: list[dict[str, Any]], devices: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValidationError, match=message):
-        _cluster(*nodes, devices=devices)

@@ -3,9 +3,7 @@
 from itertools import product
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
-from pydantic import ValidationError
 
 from shunter.config import NodeGroup
 from shunter.events import Level, LevelGroups
@@ -32,37 +30,6 @@ def test_number_of_parts_is_the_groups_in_order() -> None:
     assert _levels(4, switches=2) == _levels(4, switch_gpus=((0, 1), (2, 3)))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            {"switch_gpus": ((0, 1, 2, 3), (4, 5, 6))},
-            "no group has GPU 7: expected a map that covers",
-        ),
-        (
-            {"switch_gpus": ((0, 1, 2, 3), (3, 4, 5, 6, 7))},
-            "GPU 3 stands twice: expected groups that",
-        ),
-        ({"switch_gpus": ((0, 0, 1, 2, 3), (4, 5, 6, 7))}, "GPU 0 stands twice"),
-        (
-            {"socket_gpus": ((0, 1, 2, 3), (4, 5, 6, 8))},
-            r"names GPU 8, and gpus = 8: expected numbers below 8",
-        ),
-        (
-            {"sockets": 2, "switch_gpus": ((0, 1), (2, 3, 4, 5), (6, 7))},
-            r"\[2, 3, 4, 5\] lies across",
-        ),
-        ({"switch_gpus": ((), (0, 1, 2, 3, 4, 5, 6, 7))}, "at least 1 item"),
-        ({"switches": 2, "switch_gpus": ((0, 1, 2, 3), (4, 5, 6, 7))}, "are both given"),
-        ({"switches": 3}, "switches = 3 does not divide gpus = 8 evenly"),
-        ({"sockets": 4, "switches": 2}, "switches = 2 is no multiple of sockets = 4"),
-    ],
-)
-def test_map_that_cannot_be_is_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        _group(**wrong)
-
-
 @given(owner=st.lists(st.integers(0, 3), min_size=1, max_size=8))
 def test_every_gpu_is_in_one_group_of_each_level(owner: list[int]) -> None:
     """A random partition into sockets, each cut into switches of one GPU."""
@@ -85,21 +52,3 @@ def test_cpus_of_sockets_stand_beside_their_gpus_in_the_order_given() -> None:
     assert given.cpu_sockets == ((0b100, (4, 5)), (0b011, (0, 1, 2)))
     assert _group(sockets=2, socket_cpus=((1,), (0,))).cpu_sockets == ((0x0F, (1,)), (0xF0, (0,)))
     assert _group(sockets=2).cpu_sockets == ()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"socket_cpus": ((0,), (1,))}, "lists 2 sockets, and sockets says 1: expected the CPUs"),
-        (
-            {"socket_gpus": ((0, 1, 2, 3), (4, 5, 6, 7)), "socket_cpus": ((0,),)},
-            "lists 1 sockets, and socket_gpus says 2",
-        ),
-        ({"sockets": 2, "socket_cpus": ((0, 1), (1, 2))}, "CPU 1 stands twice: expected it on one"),
-        ({"sockets": 2, "socket_cpus": ((0,), (1,)), "cpus": 4}, "names 2 CPUs, and cpus = 4"),
-        ({"sockets": 2, "socket_cpus": ((0,), ())}, "at least 1 item"),
-    ],
-)
-def test_cpus_that_sockets_cannot_have_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        _group(**wrong)

@@ -42,23 +42,6 @@ def test_example_is_one_that_a_daemon_takes() -> None:
     assert (told.quantum_us, told.boundary_most_us) == (60_000_000, 10_000_000)
 
 
-@pytest.mark.parametrize(
-    ("slicing", "key"),
-    [
-        ({"boundary_most": -1}, "policy.slicing.boundary_most"),
-        ({"boundary_most": "soon"}, "policy.slicing.boundary_most"),
-        ({"boundary": "1s"}, "policy.slicing.boundary"),
-        ({"quantum": 0}, "policy.slicing.quantum"),
-        ({"quantum": "1us"}, "policy.slicing.quantum: expected 50 ms at least, not 0.001 ms"),
-        ({"quantum": 0.049}, "policy.slicing.quantum: expected 50 ms at least, not 49 ms"),
-    ],
-    ids=str,
-)
-def test_bad_turns_are_told_with_their_key(slicing: dict[str, Any], key: str) -> None:
-    with pytest.raises(ConfigError, match=key):
-        loaded(slicing)
-
-
 def test_a_quantum_is_as_short_as_who_rotates_can_keep() -> None:
     assert slicing_of(loaded({"quantum": 0.05})) == TurnSettings(quantum_us=SWITCH_LOOK_US)
 
@@ -98,25 +81,8 @@ def test_trials_without_samples_are_refused() -> None:
         as_wanted(Limits(sample_s=0.0), trying(migration={}))
 
 
-@pytest.mark.parametrize("tried", ["packing", "migration"])
-def test_a_probe_shorter_than_a_quantum_is_refused(tried: str) -> None:
-    config = trying(**{tried: {"probe": 59}})
-    with pytest.raises(ConfigError, match=rf"gandiva\.{tried}\.probe: .* at least, 60s"):
-        policy_runtime(config, instant=False)
-    policy_runtime(trying(**{tried: {}}), instant=False)
-
-
 def test_a_live_probe_lasts_as_many_samples_as_a_trial_needs() -> None:
     assert SAMPLES_IN_PROBE * channel.PROGRESS_EVERY_S * 1e6 == PROBE_LIVE_LEAST_US
-
-
-@pytest.mark.parametrize("tried", ["packing", "migration"])
-def test_a_live_probe_too_short_for_samples_is_refused(tried: str) -> None:
-    config = trying(slicing={"quantum": 1}, **{tried: {"probe": 5.9}})
-    said = rf"policy\.params\.gandiva\.{tried}\.probe: expected 6s at least, not 5\.9s: live jobs"
-    with pytest.raises(ConfigError, match=said):
-        policy_runtime(config, instant=False)
-    policy_runtime(trying(slicing={"quantum": 1}, **{tried: {"probe": 6}}), instant=False)
 
 
 def test_a_simulated_probe_is_as_short_as_its_samples_allow() -> None:
@@ -129,17 +95,10 @@ def test_a_simulated_probe_is_as_short_as_its_samples_allow() -> None:
     policy_runtime(config, instant=True)
 
 
-@pytest.mark.parametrize(
-    ("migration", "said"),
-    [
-        ({"goals": []}, "one at least"),
-        ({"goals": ["apart", "apart"]}, "each once"),
-        ({"goals": ["cheaper_type"], "cheaper": ["k80"]}, "two types of GPU"),
-        ({"goals": ["faster"]}, "goals"),
-        ({"cost": -1}, "cost"),
-    ],
-    ids=str,
-)
-def test_bad_migrations_are_told(migration: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        trying(migration=migration)
+@pytest.mark.parametrize(("quantum_s", "probe_s"), [(60, 60), (1, 6)])
+@pytest.mark.parametrize("tried", ["packing", "migration"])
+def test_a_live_probe_may_be_as_short_as_a_quantum_and_its_samples_allow(
+    tried: str, quantum_s: int, probe_s: int
+) -> None:
+    config = trying({"quantum": quantum_s}, **{tried: {"probe": probe_s}})
+    policy_runtime(config, instant=False)

@@ -1,47 +1,38 @@
 """`policy.topology.learn`: where curves of tolerance are learnt, and what is refused elsewhere."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from shunter.config import load_config, policy_runtime, record_of, recorded_runtime
+from shunter.config import LoadedConfig, policy_runtime, record_of, recorded_runtime
 from shunter.errors import ConfigError
 from shunter.run import simulate
+from tests.unit.app.config.texts import SERVER, loaded
 
-CONFIG = """\
-[[cluster.nodes]]
-name = "n[1-2]"
-gpus = 4
-[workload]
-trace = "jobs.csv"
-[policy]
-name = "fifo"
-placement = "topology"
-[simulation.samples]
-every = "1m"
-"""
+CONFIG = (
+    f'{SERVER}[workload]\ntrace = "jobs.csv"\n[policy]\nname = "fifo"\nplacement = "topology"\n'
+    '[simulation.samples]\nevery = "1m"\n'
+)
+NO_SAMPLES = "simulation.samples.every=0s"
 JOBS = "job_id,submit_s,duration_s,gpus,model,min_speed\nj0,0,600,4,resnet50,0.8\n"
-
-WriteConfig = Callable[[str], Path]
 
 
 @pytest.mark.parametrize(
-    ("text", "learns"),
+    ("settings", "learns"),
     [
-        (CONFIG, True),
-        (CONFIG + "[policy.topology]\nlearn = true\n", True),
-        (CONFIG + "[policy.topology]\nlearn = false\n", False),
-        (CONFIG.replace('"1m"', '"0s"'), False),
-        (CONFIG.replace('"topology"', '"spread"'), False),
+        ("", True),
+        ("policy.topology.learn=true", True),
+        ("policy.topology.learn=false", False),
+        (NO_SAMPLES, False),
+        ("policy.placement=spread", False),
     ],
     ids=["left out", "on", "off", "no samples", "another placement"],
 )
 def test_curves_are_learnt_under_topology_where_jobs_are_measured(
-    write_config: WriteConfig, text: str, learns: bool
+    tmp_path: Path, settings: str, learns: bool
 ) -> None:
-    config = load_config(write_config(text))
+    config = loaded(tmp_path, CONFIG, settings)
     record = record_of(config, instant=False, workload={})
     assert policy_runtime(config, instant=False).rules.learns_tolerance is learns
     assert recorded_runtime(record).rules.learns_tolerance is learns
@@ -49,15 +40,14 @@ def test_curves_are_learnt_under_topology_where_jobs_are_measured(
     assert recorded.get("learn") is (True if learns else None)
 
 
-def test_floor_without_a_curve_is_refused_where_none_is_learnt(
-    write_config: WriteConfig, tmp_path: Path
-) -> None:
-    learns = load_config(write_config(CONFIG))
-    (tmp_path / "jobs.csv").write_text(JOBS, encoding="utf-8")
-    assert simulate(learns, overwrite=True).ledger.results()
-    without = load_config(write_config(CONFIG.replace('"1m"', '"0s"')))
-    (tmp_path / "jobs.csv").write_text(JOBS, encoding="utf-8")
+def test_floor_without_a_curve_is_refused_where_none_is_learnt(tmp_path: Path) -> None:
+    def with_jobs(settings: str) -> LoadedConfig:
+        found = loaded(tmp_path, CONFIG, settings)
+        (tmp_path / "jobs.csv").write_text(JOBS, encoding="utf-8")
+        return found
+
+    assert simulate(with_jobs(""), overwrite=True).ledger.results()
     with pytest.raises(
         ConfigError, match=r"jobs\.csv, line 2: job j0: min_speed: expected a curve"
     ):
-        simulate(without, overwrite=True)
+        simulate(with_jobs(NO_SAMPLES), overwrite=True)

@@ -19,6 +19,7 @@ from shunter.events import (
     JobFinished,
     JobHeld,
     JobReshaped,
+    JobRetried,
     JobStopped,
     JobSuspended,
     Sharing,
@@ -165,14 +166,18 @@ def test_turns_of_a_time_at_which_nobody_looked_are_told_as_the_log_has_them_sin
 
 
 def test_run_is_over_once_its_processes_are_gone_though_that_was_seen_later() -> None:
-    """Nobody used its GPUs from 85 to 90 s; it waits from then on, or has ended."""
-    seen_late = (*SEEN_LATE, JobFinished(90 * S, J0, ended_us=85 * S))
-    ended, waits = _at(seen_late, 95), _at(SEEN_LATE, 95)
-    runs = [[one for one in said["timeline"] if one["what"] == "run"] for said in (ended, waits)]
-    assert [run["to_us"] for (run,) in runs] == [85 * S, 85 * S]
-    assert ended["totals"]["held_s"] == waits["totals"]["held_s"] == 85 - runs[0][0]["from_us"] / S
+    """Nobody used its GPUs from 85 to 90 s; it waits from then on, or has ended, or is about to."""
+    ended = _at((*SEEN_LATE, JobFinished(90 * S, J0, ended_us=85 * S)), 95)
+    waits = _at((*SEEN_LATE, JobRetried(90 * S, J0, 1)), 95)
+    ends = _at(SEEN_LATE, 95)
+    told = (ended, waits, ends)
+    runs = [[one for one in said["timeline"] if one["what"] == "run"] for said in told]
+    assert [run["to_us"] for (run,) in runs] == [85 * S] * 3
+    assert {said["totals"]["held_s"] for said in told} == {85 - runs[0][0]["from_us"] / S}
     assert ended["turns"]["on_s"] == 50
+    assert [said["timeline"][-1]["what"] for said in told] == ["run", "wait", "run"]
     assert waits["timeline"][-1]["from_us"] == 85 * S
+    assert [said["totals"]["wait_s"] for said in told] == [0, 10, 0]
 
 
 TWICE: tuple[Event, ...] = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.node import Order, indices_in, placed
-from tests.unit.backends.node.orders import order_of
+from tests.unit.backends.node.orders import order_of, rank_of
 
 SHOWN = (
     "JobId=7 JobName=shunter:lab:j0.a1 NodeList=n[2-3] BatchHost=n2 NumNodes=2 NumCPUs=4 "
@@ -37,14 +37,9 @@ esac
 
 def planned(*nodes: str) -> Order:
     """Return an order on GPUs 0 and 1 of some nodes."""
-    rank = {
-        "argv": ["train", "--fast"],
-        "env": {"CUDA_VISIBLE_DEVICES": "0,1", "SHUNTER_NODE": "x", "MASTER_ADDR": "x"},
-        "cpus": [9],
-        "pinned": True,
-        "directory": "/shared/ana",
-        "gpus": ["0", "1"],
-    }
+    env = {"CUDA_VISIBLE_DEVICES": "0,1", "SHUNTER_NODE": "x", "MASTER_ADDR": "x"}
+    has = {"cpus": [9], "pinned": True, "directory": "/shared/ana", "gpus": ["0", "1"]}
+    rank = rank_of("train", "--fast", env=env, **has)
     placement, ranks = [[node, 0b11] for node in nodes], [rank for _ in nodes]
     return order_of(placement=placement, ranks=ranks)
 

@@ -3,18 +3,17 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from shunter.backends.live import Reading
 from shunter.backends.node import KEPT_MOST, READ_MOST, Journal, Known, Note, Notes, read_journal
+from tests.unit.backends.node.orders import known_of
 
 
 def known(notes: Notes) -> Known:
     """Return what an agent tells of an attempt with these notes."""
-    attempt: Any = {"job": "j0", "attempt": 1, "folder": "", "state": "running"}
-    return Known(**attempt, started=None, status=None, **notes)
+    return known_of(**notes)
 
 
 def kinds(folder: Path, after: int = 0) -> list[tuple[int, str]]:

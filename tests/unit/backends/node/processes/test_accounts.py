@@ -18,7 +18,7 @@ import pytest
 from shunter.backends.node import User, ranks
 from shunter.backends.node.host import as_user, pruning
 from tests.faults.supervised import is_alive, wait_for
-from tests.unit.backends.node.orders import order_of
+from tests.unit.backends.node.orders import order_of, rank_of
 
 pytestmark = pytest.mark.needs("root")
 
@@ -170,8 +170,7 @@ def test_rank_holds_no_fence_while_its_user_may_stop_it(
     fence = os.open(tmp_path / "fence.lock", os.O_RDWR | os.O_CREAT)
     (tmp_path / "ranks.lock").touch()
     lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
-    rank = {"argv": ["true"], "env": {}, "cpus": [], "directory": "/"}
-    order = order_of(ranks=[rank]).replaced(user=STRANGERS)
+    order = order_of(ranks=[rank_of()]).replaced(user=STRANGERS)
     importlib.import_module("ctypes")  # as in a supervisor: the user may be unable to read it
     monkeypatch.setattr(os, "execvpe", lambda *_: time.sleep(60))
     pid = ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True))

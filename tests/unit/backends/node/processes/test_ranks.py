@@ -9,22 +9,20 @@ from typing import Any
 import pytest
 
 from shunter.backends.node import ranks
-from tests.unit.backends.node.orders import order_of
+from tests.unit.backends.node.orders import order_of, rank_of
 
 
-def said(folder: Path, *argv: str) -> str:
-    """Return what a rank prints that ends before it became its program."""
+def spawned(folder: Path, *argv: str, **fields: Any) -> int:
+    """Start a rank, and return the exit code with which it has ended."""
     (folder / "ranks.lock").touch()
     lock = os.open(folder / "ranks.lock", os.O_PATH)
-    rank = {"argv": list(argv), "env": {"PATH": "/usr/bin:/bin"}, "directory": str(folder)}
-    order = order_of(ranks=[rank])
+    env = {"PATH": "/usr/bin:/bin"}
+    order = order_of(ranks=[rank_of(*argv, **{"env": env, "directory": str(folder), **fields})])
     try:
         pid = ranks.spawn(str(folder), order, 0, lock, ranks.Gate(1, is_open=True))
-        _, status = os.waitpid(pid, 0)
     finally:
         os.close(lock)
-    assert os.waitstatus_to_exitcode(status) == ranks.EXIT_NOT_RUN
-    return (folder / "stderr.0").read_text()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 @pytest.mark.parametrize(
@@ -44,21 +42,15 @@ def test_rank_says_why_its_program_cannot_be_run(
         script = tmp_path / program
         script.write_text(text)
         script.chmod(mode)
-    found = said(tmp_path, program, "x.py")
+    assert spawned(tmp_path, program, "x.py") == ranks.EXIT_NOT_RUN
+    found = (tmp_path / "stderr.0").read_text()
     assert found.startswith(f"shunter: cannot run ['{program}', 'x.py']: ")
     assert told in found
 
 
 def test_rank_whose_folder_is_gone_names_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "ranks.lock").touch()
-    lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
     gone = str(tmp_path / "gone")
-    rank = {"argv": ["true"], "env": {}, "cpus": [], "directory": gone}
-    order = order_of(ranks=[rank])
-    try:
-        os.waitpid(ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True)), 0)
-    finally:
-        os.close(lock)
+    assert spawned(tmp_path, directory=gone) == ranks.EXIT_NOT_RUN
     told = f"its directory {gone} cannot be entered: No such file or directory\n"
     assert (tmp_path / "stderr.0").read_text().endswith(told)
 
@@ -75,18 +67,10 @@ def test_rank_that_is_asked_to_end_as_it_begins_ends(
         return pid
 
     monkeypatch.setattr(os, "fork", fork)
-    (tmp_path / "ranks.lock").touch()
-    lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
-    rank: dict[str, Any] = {"argv": ["true"], "env": {"PATH": "/usr/bin:/bin"}}
-    rank |= {"cpus": [], "directory": str(tmp_path)}
-    order = order_of(ranks=[rank])
     before = signal.signal(signal.SIGTERM, lambda *_: (tmp_path / "handled").touch())
     try:
-        pid = ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True))
+        assert spawned(tmp_path) == -signal.SIGTERM
     finally:
         signal.signal(signal.SIGTERM, before)
-        os.close(lock)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
     assert not (tmp_path / "handled").exists()
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from shunter.backends.live import MemoryControl, memory_control
 from shunter.backends.node import MOVED, divisible, is_of_session, members
 
 MEND = "name one"
@@ -72,6 +73,38 @@ def test_folder_that_is_no_group_is_a_reason_and_no_error(tmp_path: Path) -> Non
     found, why = divided(tmp_path / "nowhere")
     assert found == ""
     assert "cannot be divided" in why
+
+
+@pytest.mark.parametrize(
+    ("kind", "below", "found", "why_not"),
+    [
+        ("cgroup2", "", True, ""),
+        ("cgroup2", f"/{MOVED}", True, ""),  # a daemon that has moved down divides the one above
+        ("cgroup", "", False, "this machine has no control groups of version 2"),
+    ],
+)
+def test_group_of_a_process_is_found_where_groups_are_mounted(
+    group: Path, kind: str, below: str, *, found: bool, why_not: str
+) -> None:
+    proc = group.parent
+    line = f"31 23 0:27 / {proc} rw,relatime shared:4 - {kind} cgroup rw\n"
+    (proc / "mountinfo").write_text("24 1 8:1 / / rw - ext4 /dev/root rw\n" + line)
+    (proc / "cgroup").write_text(f"4:memory:/other\n0::/group{below}\n")
+    expected = MemoryControl(str(group) if found else "", why_not)
+    assert memory_control(prepare=False, proc=proc) == expected
+    (group / "cgroup.controllers").write_text("hugetlb\n")
+    assert not found or "Delegate=yes" in memory_control(prepare=False, proc=proc).why_not
+
+
+@pytest.mark.needs("another user than root")
+def test_group_of_somebody_else_says_so(group: Path) -> None:
+    group.chmod(0o500)
+    assert "belongs to somebody else" in divided(group)[1]
+
+
+def test_this_machine_has_a_group_or_a_reason() -> None:
+    found = memory_control(prepare=False)
+    assert bool(found.group) != bool(found.why_not)
 
 
 def test_session_ends_below_the_first_process() -> None:

@@ -23,6 +23,7 @@ from shunter.backends.node import (
     shares as shares_module,
     spread,
 )
+from tests.unit.backends.node.orders import started_of
 
 CPUS = [0, 1, 2, 3]
 KEY = ("j1", 1)
@@ -78,13 +79,12 @@ def test_attempt_with_a_quota_follows_to_the_cpus_it_may_use_now(
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")
-    started = {"boot": boot_id(), "started_ns": 1, "pid": os.getpid(), "placement": []}
     ranks = [{"cpus": cpus, "pinned": False}]
     group = tmp_path / "group"
     group.mkdir()
     (group / QUOTA).write_text("-1")
-    told = {**started, "ranks": ranks, "port": None, "gpus": [], "cgroup": str(group)}
-    put(f"{folder_of(root, *KEY)}/started", told)
+    started = started_of(boot=boot_id(), pid=os.getpid(), ranks=ranks, cgroup=str(group))
+    put(f"{folder_of(root, *KEY)}/started", started)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         try:
             monkeypatch.setattr(shares_module, "pids_of", lambda *_: [child.pid])
@@ -112,8 +112,7 @@ def root(tmp_path: Path) -> Iterator[str]:
     """A root with an attempt that runs, whose supervisor is this process."""
     folder = folder_of(str(tmp_path), *KEY)
     os.makedirs(folder)  # noqa: PTH103 a text, as in all records of attempts
-    started = {"boot": boot_id(), "started_ns": 1, "pid": os.getpid(), "placement": []}
-    put(f"{folder}/started", {**started, "ranks": [], "port": None, "gpus": [], "cgroup": None})
+    put(f"{folder}/started", started_of(boot=boot_id(), pid=os.getpid()))
     with Path(f"{folder}/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield str(tmp_path)

@@ -135,25 +135,34 @@ def on_its_turn(server: Server, attempt: Attempt) -> None:
         server.passes(STEP_S)
 
 
-def test_who_hangs_on_its_turn_holds_up_those_on_its_gpu_only(server: Server) -> None:
-    first, second, *others = with_two_each(server)
-    on_its_turn(server, first)
-    first.hangs = True
-    server.passes(STUCK_S + 2 * QUANTUM_S)
+@pytest.mark.parametrize(
+    ("on_turn", "hangs", "for_s", "goes_on", "without"),
+    [
+        ("a", "a", STUCK_S + 2 * QUANTUM_S, False, "b"),
+        ("a", "a", STUCK_S + 2 * QUANTUM_S, True, ""),
+        ("b", "a", STUCK_S + 6 * QUANTUM_S, False, "b"),  # its order may still be carried out
+        ("d", "d", REPLACED_S + STUCK_S + 2 * QUANTUM_S, False, "c"),
+        ("", "d", REPLACED_S + STUCK_S, True, ""),
+    ],
+    ids=["on its turn", "goes on", "before its turn", "the rotating one", "which goes on"],
+)
+def test_who_hangs_holds_up_those_on_its_gpu_only_until_it_goes_on(
+    server: Server, on_turn: str, hangs: str, for_s: float, without: str, *, goes_on: bool
+) -> None:
+    """`a` and `b` share a GPU, `c` and `d` another; `d` rotates, and another in its place."""
+    four = dict(zip("abcd", with_two_each(server), strict=True))
+    if on_turn:
+        on_its_turn(server, four[on_turn])
+    four[hangs].hangs = True
+    server.passes(for_s)
+    rotating = server.rotates()
+    assert (rotating is four["d"]) is (hangs != "d")
+    four[hangs].hangs = not goes_on
     turns = server.passes(20 * QUANTUM_S)
-    assert turns[second.name] == 0
-    assert all(turns[each.name] >= 3 for each in others)
-
-
-def test_who_goes_on_after_it_hung_shares_its_gpu_again(server: Server) -> None:
-    first, second, *_ = with_two_each(server)
-    on_its_turn(server, first)
-    first.hangs = True
-    server.passes(STUCK_S + 2 * QUANTUM_S)
-    first.hangs = False
-    turns = server.passes(20 * QUANTUM_S)
-    assert turns[first.name] >= 3
-    assert turns[second.name] >= 3
+    assert server.rotates() is rotating
+    had = {name: turns[each.name] for name, each in four.items() if not each.hangs}
+    assert [name for name, count in had.items() if not count] == [*without]
+    assert all(count >= 3 for name, count in had.items() if name not in without)
 
 
 def test_the_gpu_of_one_that_hung_is_free_once_it_is_gone(server: Server) -> None:
@@ -166,16 +175,6 @@ def test_the_gpu_of_one_that_hung_is_free_once_it_is_gone(server: Server) -> Non
     assert second.mask == 1
 
 
-def test_who_hangs_before_its_turn_is_given_none_that_another_could_have(server: Server) -> None:
-    first, second, *others = with_two_each(server)
-    on_its_turn(server, second)
-    first.hangs = True
-    server.passes(STUCK_S + 6 * QUANTUM_S)
-    turns = server.passes(20 * QUANTUM_S)
-    assert turns[second.name] == 0  # the order to begin may be carried out at any time
-    assert all(turns[each.name] >= 3 for each in others)
-
-
 def test_a_job_that_can_move_has_its_turns_beside_one_that_hangs(server: Server) -> None:
     first, second, *_ = [server.starts(home, is_fixed=False) for home in (1, 1, 2, 2)]
     server.passes(4 * QUANTUM_S)
@@ -186,28 +185,6 @@ def test_a_job_that_can_move_has_its_turns_beside_one_that_hangs(server: Server)
     turns = server.passes(30 * QUANTUM_S)
     assert turns[other.name] >= 2
     assert turns[hanging.name] == 0
-
-
-def test_another_rotates_where_the_one_that_did_hangs(server: Server) -> None:
-    *others, partner, rotating = with_two_each(server)
-    on_its_turn(server, rotating)
-    rotating.hangs = True
-    server.passes(REPLACED_S + STUCK_S + 2 * QUANTUM_S)
-    turns = server.passes(20 * QUANTUM_S)
-    assert server.rotates() is not rotating
-    assert turns[partner.name] == 0
-    assert all(turns[each.name] >= 3 for each in others)
-
-
-def test_who_was_replaced_rotates_no_more_when_it_goes_on(server: Server) -> None:
-    *_, rotating = with_two_each(server)
-    rotating.hangs = True
-    server.passes(REPLACED_S + STUCK_S)
-    replacing = server.rotates()
-    rotating.hangs = False
-    turns = server.passes(20 * QUANTUM_S)
-    assert server.rotates() is replacing
-    assert all(turns[each.name] >= 3 for each in server.attempts)
 
 
 def test_an_order_of_one_that_was_replaced_gives_no_turn(server: Server) -> None:

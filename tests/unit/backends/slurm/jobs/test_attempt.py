@@ -1,6 +1,15 @@
-"""Where an attempt stands, by its folder and Slurm's queue together."""
+"""Where an attempt stands, by its folder and Slurm's queue together.
+
+A life is a text of steps, each with what is then so behind an arrow:
+
+    begins; starts -> running            what the script on the node does
+    20s PENDING,RUNNING -> starting      20 s later squeue tells of these jobs; `none`: of none
+    0s FAILED left 170s -> ended as …    of one that has so much of its time limit left
+    16s -> not missed                    time passes, and squeue is silent
+"""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,19 +21,14 @@ from shunter.backends.node import BEGUN, boot_id, note_leaving, put, take_claim,
 from shunter.backends.slurm import JobAttempt, JobRecords, Patience, QueueView, attempt_job_name
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
+from tests.unit.backends.node.orders import started_of, status_of
 from tests.unit.backends.slurm.jobs.queue import queued
 
 KEY = ("j0", 1)
-STARTED = {
-    "boot": "b",
-    "started_ns": 1,
-    "pid": 1,
-    "placement": [["n1", 1]],
-    "ranks": [],
-    "port": 1,
-    "gpus": ["0"],
-}
-STATUS = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 2}
+STARTED = started_of(placement=[["n1", 1]], gpus=["0"])
+STATUS = status_of()
+SUSPENDED = {**STATUS, "code": 75, "suspended": True, "why": "suspend", "saved": True}
+SEEN = re.compile(r"(\d+)s(?: ([A-Z_,]+|none)(?: left (\d+)s)?)?")
 
 
 class Case:
@@ -36,40 +40,75 @@ class Case:
         self.view = QueueView()
         self.attempt = JobAttempt(str(folder), KEY, lambda: self.view, Patience(15.0, 900.0))
 
-    def sees(self, *states: str, after_s: float = 0.0) -> str:
-        """Have squeue tell of Slurm jobs of the attempt, some time later; return its state."""
-        self.has_squeue_say(*states, after_s=after_s)
-        return self.state
+    def lives(self, life: str) -> None:
+        """Take steps; hold each against what is so behind its arrow."""
+        for step in re.split(r"; |\n", life):
+            what, _, expected = step.strip().partition("->")
+            if what.strip():
+                self._take(what.strip())
+            words, _, cause = expected.strip().partition(" as ")
+            for word in filter(None, words.split(", ")):
+                wanted = word.removeprefix("not ")
+                found = self.facts.get(wanted, self.attempt.look()[0].state == wanted)
+                assert found is not word.startswith("not "), step
+            if cause:
+                assert (self.attempt.look()[0].cause or "nothing") == cause
 
-    def has_squeue_say(
-        self, *states: str, after_s: float = 0.0, started_at_s: float | None = None
-    ) -> None:
-        """Have squeue tell of Slurm jobs of the attempt, some time later."""
-        self.waits(after_s)
-        start_s = None if started_at_s is None else int(started_at_s)
-        about = {"time_limit_s": 5_400, "start_s": start_s}
-        jobs = [
-            queued(attempt_job_name("lab", *KEY), id=number, state=state, **about)
-            for number, state in enumerate(states, 1)
-        ]
-        self.view = QueueView.of("lab", "me", clock.monotonic_s(), jobs)
+    @property
+    def facts(self) -> dict[str, bool]:
+        """Return what else is known of it."""
+        return {
+            "missed": self.attempt.is_missed(),
+            "may live on": self.attempt.may_live_on(),
+            "news": self.attempt.may_have_news(),
+            "begun": self.attempt.has_begun(),
+        }
 
     def waits(self, seconds: float) -> None:
         self._clock.advance(int(seconds * 1e9))
 
-    @property
-    def state(self) -> str:
-        return self.attempt.look()[0].state
+    def _take(self, what: str) -> None:
+        folder = str(self.folder)
+        seen = SEEN.fullmatch(what)
+        if seen is not None:
+            self.waits(int(seen[1]))
+            if seen[2]:
+                self._sees(seen[2].replace("none", ""), seen[3])
+        elif what == "begins":
+            assert take_claim(folder, BEGUN)
+        elif what == "is withdrawn":
+            assert withdraw(folder)
+        elif what == "is submitted again":
+            self.attempt.asked_s = clock.monotonic_s()
+        elif what.startswith("is told "):
+            note_leaving(folder, what.removeprefix("is told "))
+        else:
+            name, content = RECORDS[what]
+            put(f"{folder}/{name}", content)
 
-    @property
-    def cause(self) -> str:
-        return self.attempt.look()[0].cause
+    def _sees(self, states: str, left_s: str | None) -> None:
+        """Have squeue tell of Slurm jobs of the attempt."""
+        start_s = None if left_s is None else int(time.time()) + int(left_s) - 5_400
+        jobs = [
+            queued(
+                attempt_job_name("lab", *KEY),
+                id=number,
+                state=state,
+                time_limit_s=5_400,
+                start_s=start_s,
+            )
+            for number, state in enumerate(filter(None, states.split(",")), 1)
+        ]
+        self.view = QueueView.of("lab", "me", clock.monotonic_s(), jobs)
 
-    def begins(self) -> None:
-        assert take_claim(str(self.folder), BEGUN)
 
-    def starts(self) -> None:
-        put(f"{self.folder}/started", STARTED)
+RECORDS: dict[str, tuple[str, dict[str, object]]] = {
+    "starts": ("started", STARTED),
+    "ends": ("status", STATUS),
+    "leaves": ("status", SUSPENDED),
+    "fences itself": ("status", {**STATUS, "why": "fence"}),
+    "is refused": ("refusal", {"cause": "user ana is not known on this host"}),
+}
 
 
 @pytest.fixture
@@ -80,101 +119,87 @@ def case(tmp_path: Path) -> Iterator[Case]:
         yield Case(tmp_path, virtual)
 
 
-def test_life_without_trouble(case: Case) -> None:
-    assert case.state == "starting"  # the queue was never seen
-    assert case.sees("PENDING", after_s=20) == "starting"
-    case.begins()
-    assert case.sees("RUNNING", after_s=5) == "starting"
-    case.starts()
-    assert case.state == "running"
-    assert case.sees("COMPLETING", after_s=100) == "running"
-    put(f"{case.folder}/status", STATUS)
-    assert case.state == "ended"
-    assert case.sees(after_s=9_000) == "ended"
+CANCELLED = "it was cancelled in Slurm (scancel)"
+LIMIT = "Slurm's time limit of 1 h 30 min ended it"
+LIVES = """
+without trouble
+    -> starting; 20s PENDING -> starting; begins; 5s RUNNING -> starting; starts -> running
+    100s COMPLETING -> running; ends -> ended; 9000s none -> ended
+an answer that was asked for too early says nothing
+    14s none -> not missed; 2s none -> missed, starting; is submitted again -> not missed
+a queue that does not answer ends nothing
+    begins; starts; 100000s -> running, not missed, not may live on
+an end in Slurm is believed once records had their time
+    begins; starts; 30s CANCELLED -> running, not may live on
+    14s CANCELLED -> running; 2s CANCELLED -> lost as it was cancelled in Slurm (scancel)
+an end that was seen too early to count is looked at again
+    begins; starts; 4s CANCELLED -> running, not news; 12s CANCELLED -> news, running
+    901s CANCELLED -> lost as it was cancelled in Slurm (scancel)
+also where processes may live on
+    begins; starts; 4s NODE_FAIL -> running, not news; 12s NODE_FAIL -> news, running
+    901s NODE_FAIL -> lost as Slurm ended it: NODE_FAIL
+a claim without a start is absent once Slurm ended it
+    begins; 30s FAILED -> starting; 16s FAILED -> absent as Slurm ended it: FAILED
+processes of a server that failed are waited for
+    begins; starts; 30s NODE_FAIL -> running, may live on
+    899s NODE_FAIL -> running; 2s NODE_FAIL -> lost as Slurm ended it: NODE_FAIL
+so are those of a job that Slurm has forgotten
+    begins; starts; 30s none -> running, may live on
+    899s none -> running; 2s none -> lost as Slurm ended it: forgotten
+and of one of several
+    begins; starts; 30s CANCELLED,NODE_FAIL -> running, may live on
+    899s CANCELLED,NODE_FAIL -> running; 2s CANCELLED,NODE_FAIL -> lost
+a job that is back was never over
+    begins; starts; 30s none; 890s none; 5s RUNNING -> running
+    20s none -> running; 100s none -> running
+what was withdrawn is absent whatever Slurm has
+    is withdrawn; 30s RUNNING,PENDING -> absent as taken back while it waited in Slurm's queue
+what ended itself for a node that failed says so
+    begins; starts; 30s NODE_FAIL; fences itself -> ended as Slurm ended it: NODE_FAIL
+an attempt that the time limit ended says so at once
+    begins; starts; 30s RUNNING left 100s; is told SIGUSR2
+    leaves -> ended as Slurm's time limit of 1 h 30 min ended it
+a notice is not told as the limit before squeue has told when it started
+    begins; starts; 0s PENDING; is told SIGUSR2; leaves -> running
+    5s FAILED left 5400s -> ended as Slurm sent it SIGUSR2, and has not said why
+the cause of an end by SIGTERM is awaited
+    begins; starts; 30s RUNNING; is told SIGTERM; leaves -> running
+    5s COMPLETING -> running, news
+    5s TIMEOUT -> ended as Slurm's time limit of 1 h 30 min ended it
+for a while
+    begins; starts; is told SIGTERM; leaves -> running
+    16s -> ended as Slurm sent it SIGTERM, and has not said why
+a job that ends as it would have anyway has no cause of Slurm's
+    begins; starts; is told SIGTERM; ends -> ended as nothing
+the refusal of a node is why it is absent
+    begins; is refused -> absent as user ana is not known on this host
+what runs has begun though its folder is gone
+    -> not begun; 20s PENDING -> not begun; 5s RUNNING -> begun
+"""
+ROWS = [part.split("\n", 1) for part in re.split(r"\n(?=\S)", LIVES.strip())]
 
 
-def test_answer_that_was_asked_for_too_early_says_nothing(case: Case) -> None:
-    case.sees(after_s=14)
-    assert not case.attempt.is_missed()
-    case.sees(after_s=2)
-    assert case.attempt.is_missed()
-    assert case.state == "starting"
-    case.attempt.asked_s = clock.monotonic_s()  # and is submitted again
-    assert not case.attempt.is_missed()
+@pytest.mark.parametrize("life", [row[1] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_attempt_stands_as_its_folder_and_the_queue_say(case: Case, life: str) -> None:
+    case.lives(life)
 
 
-def test_queue_that_does_not_answer_ends_nothing(case: Case) -> None:
-    case.begins()
-    case.starts()
-    case.waits(100_000)
-    assert case.state == "running"
-    assert not case.attempt.is_missed()
-    assert not case.attempt.may_live_on()
-
-
-def test_end_in_slurm_is_believed_once_records_had_their_time(case: Case) -> None:
-    case.begins()
-    case.starts()
-    assert case.sees("CANCELLED", after_s=30) == "running"
-    assert not case.attempt.may_live_on()
-    assert case.sees("CANCELLED", after_s=14) == "running"
-    assert case.sees("CANCELLED", after_s=2) == "lost"
-    assert case.cause == "it was cancelled in Slurm (scancel)"
-
-
-@pytest.mark.parametrize("state", ["CANCELLED", "NODE_FAIL"])
-def test_end_that_was_seen_too_early_to_count_is_looked_at_again(case: Case, state: str) -> None:
-    """Nothing of the attempt changes any more: neither its records nor what squeue says of it."""
-    case.begins()
-    case.starts()
-    assert case.sees(state, after_s=4) == "running"
-    assert not case.attempt.may_have_news()
-    case.has_squeue_say(state, after_s=12)
-    assert case.attempt.may_have_news()
-    case.sees(state)
-    assert case.sees(state, after_s=901) == "lost"
-
-
-def test_claim_without_a_start_is_absent_once_slurm_ended_it(case: Case) -> None:
-    case.begins()
-    case.sees("FAILED", after_s=30)
-    assert case.sees("FAILED", after_s=16) == "absent"
-
-
-@pytest.mark.parametrize("states", [("NODE_FAIL",), (), ("CANCELLED", "NODE_FAIL")])
-def test_processes_that_may_live_on_are_waited_for(case: Case, states: tuple[str, ...]) -> None:
-    case.begins()
-    case.starts()
-    assert case.sees(*states, after_s=30) == "running"
-    assert case.attempt.may_live_on()
-    assert case.sees(*states, after_s=899) == "running"
-    assert case.sees(*states, after_s=2) == "lost"
-
-
-def test_job_that_is_back_was_never_over(case: Case) -> None:
-    case.begins()
-    case.starts()
-    case.sees(after_s=30)
-    case.sees(after_s=890)
-    assert case.sees("RUNNING", after_s=5) == "running"
-    assert case.sees(after_s=20) == "running"
-    assert case.sees(after_s=100) == "running"
-
-
-def test_what_was_withdrawn_is_absent_whatever_slurm_has(case: Case) -> None:
-    assert withdraw(str(case.folder))
-    assert case.sees("RUNNING", "PENDING", after_s=30) == "absent"
-    assert case.cause == "taken back while it waited in Slurm's queue"
-    assert not take_claim(str(case.folder), BEGUN)
-
-
-def test_what_ended_itself_for_a_node_that_failed_says_so(case: Case) -> None:
-    case.begins()
-    case.starts()
-    case.sees("NODE_FAIL", after_s=30)
-    put(f"{case.folder}/status", {**STATUS, "why": "fence"})
-    assert case.state == "ended"
-    assert case.cause == "Slurm ended it: NODE_FAIL"
+@pytest.mark.parametrize(
+    ("signal", "seen", "cause"),
+    [
+        ("SIGUSR2", "0s CANCELLED left 3600s", CANCELLED),
+        ("SIGUSR2", "0s PREEMPTED left 3600s", "it was preempted in Slurm"),
+        ("SIGUSR2", "0s FAILED left 3600s", "Slurm sent it SIGUSR2, and has not said why"),
+        ("SIGUSR2", "0s FAILED left 170s", LIMIT),
+        ("SIGTERM", "5s CANCELLED", CANCELLED),
+        ("SIGTERM", "5s PREEMPTED", "it was preempted in Slurm"),
+        ("SIGTERM", "5s FAILED", "Slurm sent it SIGTERM, and has not said why"),
+    ],
+)
+def test_cause_of_a_notice_is_what_slurm_says(
+    case: Case, signal: str, seen: str, cause: str
+) -> None:
+    case.lives(f"begins; starts; is told {signal}; leaves; {seen} -> ended as {cause}")
 
 
 def test_instants_of_another_node_are_told_on_our_clock(case: Case) -> None:
@@ -215,105 +240,6 @@ def test_instants_of_this_machine_are_told_as_they_are(case: Case) -> None:
     assert known["started"] is not None
     assert known["status"] is not None
     assert (known["started"]["started_ns"], known["status"]["ended_ns"]) == (5, 2)
-
-
-SUSPENDED = {**STATUS, "code": 75, "suspended": True, "why": "suspend", "saved": True}
-
-
-def test_attempt_that_slurms_time_limit_ended_says_so_at_once(case: Case) -> None:
-    case.begins()
-    case.starts()
-    case.has_squeue_say("RUNNING", after_s=30, started_at_s=time.time() + 100 - 5_400)
-    note_leaving(str(case.folder), "SIGUSR2")
-    put(f"{case.folder}/status", SUSPENDED)
-    assert (case.state, case.cause) == ("ended", "Slurm's time limit of 1 h 30 min ended it")
-
-
-def test_notice_is_not_told_as_the_limit_before_squeue_has_told_when_it_started(case: Case) -> None:
-    """Somebody sent it in the first seconds; the last answer of squeue was before its start."""
-    case.begins()
-    case.starts()
-    case.has_squeue_say("PENDING")
-    note_leaving(str(case.folder), "SIGUSR2")
-    put(f"{case.folder}/status", SUSPENDED)
-    assert (case.state, case.cause) == ("running", "")
-    case.has_squeue_say("FAILED", after_s=5, started_at_s=time.time())
-    assert (case.state, case.cause) == ("ended", "Slurm sent it SIGUSR2, and has not said why")
-
-
-@pytest.mark.parametrize(
-    ("left_s", "state", "cause"),
-    [
-        (3_600.0, "CANCELLED", "it was cancelled in Slurm (scancel)"),
-        (3_600.0, "PREEMPTED", "it was preempted in Slurm"),
-        (3_600.0, "FAILED", "Slurm sent it SIGUSR2, and has not said why"),
-        (170.0, "FAILED", "Slurm's time limit of 1 h 30 min ended it"),
-    ],
-)
-def test_notice_long_before_the_limit_is_not_told_as_the_limit(
-    case: Case, left_s: float, state: str, cause: str
-) -> None:
-    case.begins()
-    case.starts()
-    note_leaving(str(case.folder), "SIGUSR2")
-    put(f"{case.folder}/status", SUSPENDED)
-    case.has_squeue_say(state, started_at_s=time.time() + left_s - 5_400)
-    assert (case.state, case.cause) == ("ended", cause)
-
-
-@pytest.mark.parametrize(
-    ("state", "cause"),
-    [
-        ("CANCELLED", "it was cancelled in Slurm (scancel)"),
-        ("PREEMPTED", "it was preempted in Slurm"),
-        ("TIMEOUT", "Slurm's time limit of 1 h 30 min ended it"),
-        ("FAILED", "Slurm sent it SIGTERM, and has not said why"),
-    ],
-)
-def test_cause_of_an_end_by_sigterm_is_awaited(case: Case, state: str, cause: str) -> None:
-    case.begins()
-    case.starts()
-    case.sees("RUNNING", after_s=30)
-    note_leaving(str(case.folder), "SIGTERM")
-    put(f"{case.folder}/status", SUSPENDED)
-    assert case.state == "running"
-    assert case.sees("COMPLETING", after_s=5) == "running"
-    assert case.attempt.may_have_news()
-    assert case.sees(state, after_s=5) == "ended"
-    assert case.cause == cause
-
-
-def test_cause_that_slurm_never_tells_is_awaited_for_a_while(case: Case) -> None:
-    case.begins()
-    case.starts()
-    note_leaving(str(case.folder), "SIGTERM")
-    put(f"{case.folder}/status", SUSPENDED)
-    assert case.state == "running"
-    case.waits(16.0)
-    assert (case.state, case.cause) == ("ended", "Slurm sent it SIGTERM, and has not said why")
-
-
-def test_job_that_ends_as_it_would_have_anyway_has_no_cause_of_slurms(case: Case) -> None:
-    case.begins()
-    case.starts()
-    note_leaving(str(case.folder), "SIGTERM")
-    put(f"{case.folder}/status", STATUS)
-    assert (case.state, case.cause) == ("ended", "")
-
-
-def test_refusal_of_a_node_is_why_it_is_absent(case: Case) -> None:
-    case.begins()
-    put(f"{case.folder}/refusal", {"cause": "user ana is not known on this host"})
-    assert case.state == "absent"
-    assert case.cause == "user ana is not known on this host"
-
-
-def test_what_runs_has_begun_though_its_folder_is_gone(case: Case) -> None:
-    assert not case.attempt.has_begun()
-    case.sees("PENDING", after_s=20)
-    assert not case.attempt.has_begun()
-    case.sees("RUNNING", after_s=5)
-    assert case.attempt.has_begun()
 
 
 def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from shunter.backends.slurm import (
     key_in,
 )
 from shunter.events import NodeName
+from tests.unit.backends.node.orders import order_of, rank_of
 from tests.unit.backends.slurm.jobs.queue import queued
 
 GPUS = tuple(str(number) for number in range(4))
@@ -40,35 +41,10 @@ def order(
     placement: Sequence[tuple[str, int]], *, cpus: int = 0, memory_mb: int = 0, **fields: object
 ) -> Order:
     """Return an order of an attempt on some GPUs of some nodes."""
-    rank = {
-        "argv": ["true"],
-        "env": {"KEY": "secret"},
-        "directory": "/",
-        "gpus": [],
-        "cpus": list(range(cpus or 16)),
-        "pinned": bool(cpus),
-    }
-    limits = dict.fromkeys(("cooperative_s", "signal_s", "restart_s"), 1.0)
-    suspend = {"mode": "cooperative", "signal": 10, **limits}
-    told = {
-        "job": "j7",
-        "attempt": 2,
-        "term": 1,
-        "placement": placement,
-        "ranks": [rank for _ in placement],
-        "suspend": suspend,
-        "grace_s": 1.0,
-        "port": 29500,
-        "sample_s": 1.0,
-        "output_bytes_max": 1,
-        "heartbeat": {"path": "/h", "deadline_s": 1.0, "is_remote": False},
-        "gpus": [],
-        "memory_mb": memory_mb,
-        "user_name": "",
-        "checkpoints": "/c/lab/j7",
-        **fields,
-    }
-    return Order.decoded(told)
+    has = {"cpus": list(range(cpus or 16)), "pinned": bool(cpus), "env": {"KEY": "secret"}}
+    named = {"job": "j7", "attempt": 2, "checkpoints": "/c/lab/j7", "memory_mb": memory_mb}
+    ranks = [rank_of(**has) for _ in placement]
+    return order_of(**named, placement=placement, ranks=ranks, **fields)
 
 
 def options(told: Order) -> dict[str, str]:

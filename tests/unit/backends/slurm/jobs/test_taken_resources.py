@@ -1,13 +1,17 @@
-"""What of a node others hold, by listings between answers of squeue."""
+"""What of a node others hold, by listings between answers of squeue.
 
-from collections.abc import Mapping
+j0 has GPUs 0, CPUs 4, MB 8000      an attempt of ours has told what it has there
+uses GPUs 0 2, CPUs 12              the node is listed, with some of it in use
+sees j0, j1 ended -> GPUs 2         squeue tells of ours; behind the arrow is what others hold,
+                                    in whole CPUs, if there is news of it
+"""
+
+import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from shunter.backends.slurm import (
-    Key,
     NodeListing,
     QueueView,
     SlurmServer,
@@ -22,186 +26,132 @@ from tests.unit.backends.slurm.recorded import recorded
 N1 = NodeName("n1")
 NODE = next(node for node in read_nodes(recorded("22.05", "nodes.txt")) if node.name == N1)
 SERVER = SlurmServer(N1, ("0", "1", "2", "3"), (), "v100", "gpu:v100:4", 0)
-J0, J1 = ("j0", 1), ("j1", 1)
+WIDE = replace(SERVER, cpus=tuple(range(16)), memory_mb=64_000)
 
 
 class Slurm:
     """A node whose GPUs are in use, and answers of squeue one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: SlurmServer) -> None:
         self.now_s = 0.0
-        self.taken = TakenResources([SERVER])
+        self.taken = TakenResources([server])
         self.listing: NodeListing | None = None
-        self.told: list[Share] = []
 
-    def queue(self, *running: Key, ended: tuple[Key, ...] = ()) -> dict[str, int]:
-        """Have squeue answer; return what is told of others."""
+    def take(self, step: str) -> str:
+        """Take a step; return what is told of others."""
         self.now_s += 1
+        who, _, what = step.partition(" ")
+        if who == "sees":
+            jobs = [each.split() for each in what.split(", ") if each]
+            return self.sees({key: "COMPLETED" if ended else "RUNNING" for key, *ended in jobs})
+        named = [each.split() for each in what.removeprefix("has ").split(", ") if each]
+        amounts = {name: [*map(int, numbers)] for name, *numbers in named}
+        gpus, (cpus,), (memory_mb,) = (amounts.get(name, [0]) for name in ("GPUs", "CPUs", "MB"))
+        if who == "uses":
+            self.lists(tuple(gpus) if "GPUs" in amounts else (), cpus, memory_mb)
+        else:
+            mask = sum(1 << gpu for gpu in gpus)
+            self.taken.note((who, 1), [Share(N1, mask, 1000 * cpus, memory_mb)])
+        return ""
+
+    def sees(self, states: dict[str, str], at_s: float | None = None) -> str:
+        """Have squeue answer what was so at an instant: now, unless it is said."""
         jobs = [
-            queued(attempt_job_name("lab", *key), id=number, state=state, nodes=("n1",))
-            for number, (key, state) in enumerate(
-                [*((key, "RUNNING") for key in running), *((key, "COMPLETED") for key in ended)]
-            )
+            queued(attempt_job_name("lab", key, 1), id=number, state=state, nodes=("n1",))
+            for number, (key, state) in enumerate(states.items())
         ]
-        view = QueueView.of("lab", "me", self.now_s, jobs)
-        return {str(each.node): each.gpu_mask for each in self.take(view)}
+        view = QueueView.of("lab", "me", self.now_s if at_s is None else at_s, jobs)
+        told = [*self.taken.take(view, self.listing)]
+        return ", ".join(map(in_words, told)) or "no news"
 
-    def take(self, view: QueueView) -> list[Share]:
-        """Have an answer of squeue taken in; return and keep what is told of others."""
-        self.told = list(self.taken.take(view, self.listing))
-        return self.told
-
-    def uses(self, *gpus: int, cpus: int = 0, memory_mb: int = 0) -> None:
-        """Have the node listed, with some of it in use."""
-        self.now_s += 1
-        used: Mapping[str, Any] = {"cpus_used": cpus, "memory_used_mb": memory_mb}
-        node = replace(NODE, gpus_used_indices={"v100": gpus}, **used)
+    def lists(self, gpus: tuple[int, ...], cpus: int, memory_mb: int) -> None:
+        used = {"gpus_used_indices": {"v100": gpus}, "memory_used_mb": memory_mb}
+        node = replace(NODE, cpus_used=cpus, **used)  # type: ignore[arg-type]  # of their types
         self.listing = NodeListing(self.now_s, self.now_s + 0.1, {"n1": node})
 
 
-@pytest.fixture
-def slurm() -> Slurm:
-    return Slurm()
+def in_words(share: Share) -> str:
+    gpus = " ".join(str(gpu) for gpu in range(4) if share.gpu_mask >> gpu & 1)
+    told = {"GPUs": gpus, "CPUs": share.cpus_milli // 1000, "MB": share.memory_mb}
+    return ", ".join(f"{name} {amount}" for name, amount in told.items() if amount) or "none"
 
 
-def test_what_is_in_use_and_not_ours_is_taken(slurm: Slurm) -> None:
-    slurm.taken.note(J0, [Share(N1, 0b0001)])
-    assert slurm.queue(J0) == {}
-    slurm.uses(0, 2, 3)
-    assert slurm.queue(J0) == {"n1": 0b1100}
-    assert slurm.queue(J0) == {}
-    slurm.uses(0, 2, 3)
-    assert slurm.queue(J0) == {}  # nothing new
-    slurm.uses(0)
-    assert slurm.queue(J0) == {"n1": 0}
+GPUS = """
+what is in use and not ours is taken
+    j0 has GPUs 0; sees j0 -> no news; uses GPUs 0 2 3; sees j0 -> GPUs 2 3; sees j0 -> no news
+    uses GPUs 0 2 3; sees j0 -> no news; uses GPUs 0; sees j0 -> none
+nothing is said where it is not known what a short attempt had
+    sees; uses GPUs 0; sees j0 ended -> no news; uses GPUs 0; sees j0 ended -> GPUs 0
+ours that have just begun are nobody's yet
+    sees; uses GPUs 0 1; sees j0 -> no news
+    j0 has GPUs 0 1; uses GPUs 0 1 2; sees j0 -> GPUs 2
+ours that ended beside a listing are not taken for others
+    j0 has GPUs 0; j1 has GPUs 1; sees j0; uses GPUs 0 1; sees j1, j0 ended -> no news
+"""
+AMOUNTS = """
+a short attempt between two answers was ours, with its CPUs
+    j0 has GPUs 0, CPUs 4; sees; uses GPUs 0, CPUs 4; sees j0 ended -> no news
+    uses; sees j0 ended -> no news
+CPUs and memory in use that were not booked are taken
+    j0 has GPUs 0, CPUs 4, MB 8000; sees j0; uses GPUs 0, CPUs 12, MB 10000
+    sees j0 -> CPUs 8, MB 2000; uses GPUs 0, CPUs 4, MB 8000; sees j0 -> none
+of ours that came or went beside a listing what may be true is not changed
+    j0 has GPUs 0, CPUs 4; sees; uses GPUs 0, CPUs 6; sees j0 -> CPUs 2
+    uses GPUs 0, CPUs 6; sees j0 ended -> no news; uses GPUs 0, CPUs 9; sees -> GPUs 0, CPUs 9
+"""
+OFFERED = """
+only what is taken of the config's part of a node counts
+    sees; uses CPUs 10, MB 60000; sees -> no news; uses CPUs 13, MB 60000; sees -> CPUs 1
+    uses CPUs 16, MB 60000; sees -> CPUs 4
+"""
+FOUR = replace(SERVER, cpus=tuple(range(4)))
+ROWS = [
+    (*part.split("\n", 1), server)
+    for text, server in ((GPUS, SERVER), (AMOUNTS, WIDE), (OFFERED, FOUR))
+    for part in re.split(r"\n(?=\S)", text.strip())
+]
 
 
-def test_short_attempt_between_two_answers_was_ours(slurm: Slurm) -> None:
-    """It waited in the first, was listed with its CPUs, and had ended by the second."""
-    server = replace(SERVER, cpus=tuple(range(8)), memory_mb=NODE.memory_mb)
-    slurm.taken = TakenResources([server])
-    slurm.taken.note(J0, [Share(N1, 0b0001, 4000)])
-    slurm.queue()
-    slurm.uses(0, cpus=NODE.cpus - 4)
-    assert slurm.queue(ended=(J0,)) == {}
-    slurm.uses()
-    assert slurm.queue(ended=(J0,)) == {}
+@pytest.mark.parametrize(
+    ("steps", "server"), [row[1:] for row in ROWS], ids=[str(row[0]) for row in ROWS]
+)
+def test_others_hold_what_the_row_says(steps: str, server: SlurmServer) -> None:
+    slurm = Slurm(server)
+    for step in re.split(r"; |\n", steps):
+        what, _, told = step.strip().partition(" -> ")
+        assert slurm.take(what) == told or not told, step
 
 
-def test_nothing_is_said_where_it_is_not_known_what_a_short_attempt_had(slurm: Slurm) -> None:
-    slurm.queue()
-    slurm.uses(0)
-    assert slurm.queue(ended=(J0,)) == {}
-    slurm.uses(0)
-    assert slurm.queue(ended=(J0,)) == {"n1": 0b0001}
-
-
-def test_what_an_earlier_term_told_is_set_right(slurm: Slurm) -> None:
-    slurm.queue()
-    slurm.uses()
-    assert slurm.queue() == {}
+def test_what_an_earlier_term_told_is_set_right() -> None:
+    slurm = Slurm(SERVER)
+    assert [slurm.take(step) for step in ("sees", "uses", "sees")] == ["no news", "", "no news"]
     slurm.taken.recall([Share(N1, 0b0011)])
-    slurm.uses(0, 1)
-    assert slurm.queue() == {}
-    slurm.uses()
-    assert slurm.queue() == {"n1": 0}
+    steps = ("uses GPUs 0 1", "sees", "uses", "sees")
+    assert [slurm.take(step) for step in steps] == ["", "no news", "", "none"]
 
 
-def test_ours_that_have_just_begun_are_nobodys_yet(slurm: Slurm) -> None:
-    slurm.queue()
-    slurm.uses(0, 1)
-    assert slurm.queue(J0) == {}
-    slurm.taken.note(J0, [Share(N1, 0b0011)])
-    slurm.uses(0, 1, 2)
-    assert slurm.queue(J0) == {"n1": 0b0100}
+def test_listing_counts_only_between_two_answers() -> None:
+    slurm = Slurm(SERVER)
+    slurm.take("uses GPUs 3")
+    assert slurm.take("sees") == "no news"  # what ran just before is not known
+    slurm.take("uses GPUs 3")
+    assert slurm.sees({}, slurm.now_s - 0.5) == "no news"  # asked for before the listing
+    assert slurm.take("sees") == "GPUs 3"
 
 
-def test_ours_that_ended_beside_a_listing_are_not_taken_for_others(slurm: Slurm) -> None:
-    slurm.taken.note(J0, [Share(N1, 0b0001)])
-    slurm.taken.note(J1, [Share(N1, 0b0010)])
-    slurm.queue(J0)
-    slurm.uses(0, 1)
-    assert slurm.queue(J1, ended=(J0,)) == {}
-
-
-def test_listing_counts_only_between_two_answers(slurm: Slurm) -> None:
-    slurm.uses(3)
-    assert slurm.queue() == {}  # what ran just before is not known
-    slurm.uses(3)
-    view = QueueView.of("lab", "me", slurm.now_s - 0.5, [])
-    assert list(slurm.taken.take(view, slurm.listing)) == []  # asked for before the listing
-    assert slurm.queue() == {"n1": 0b1000}
-
-
-def test_node_that_is_not_listed_is_not_told_of(slurm: Slurm) -> None:
-    slurm.queue()
+def test_node_that_is_not_listed_is_not_told_of() -> None:
+    slurm = Slurm(SERVER)
+    slurm.take("sees")
     slurm.listing = NodeListing(1.5, 1.6, {})
-    assert slurm.queue() == {}
+    assert slurm.take("sees") == "no news"
 
 
-WIDE = SlurmServer(N1, ("0", "1", "2", "3"), tuple(range(16)), "v100", "gpu:v100:4", 64_000)
-
-
-def amounts(slurm: Slurm) -> list[tuple[int, int]]:
-    """Return the CPUs and memory that were told last."""
-    return [(share.cpus_milli // 1000, share.memory_mb) for share in slurm.told]
-
-
-@pytest.fixture
-def wide() -> Slurm:
-    """The same with the CPUs and memory of the config: 16, and 64,000 MB."""
-    found = Slurm()
-    found.taken = TakenResources([WIDE])
-    return found
-
-
-def test_cpus_and_memory_in_use_that_were_not_booked_are_taken(wide: Slurm) -> None:
-    wide.taken.note(J0, [Share(N1, 0b0001, 4000, 8000)])
-    wide.queue(J0)
-    wide.uses(0, cpus=12, memory_mb=10_000)
-    wide.queue(J0)
-    assert amounts(wide) == [(8, 2000)]
-    wide.uses(0, cpus=4, memory_mb=8000)
-    wide.queue(J0)
-    assert amounts(wide) == [(0, 0)]
-
-
-def test_only_what_is_taken_of_the_configs_part_of_a_node_counts(wide: Slurm) -> None:
-    wide.taken = TakenResources([replace(WIDE, cpus=tuple(range(4)), memory_mb=0)])
-    wide.queue()
-    wide.uses(cpus=10, memory_mb=60_000)
-    wide.queue()
-    assert amounts(wide) == []  # six CPUs are free, of which four are offered
-    wide.uses(cpus=13, memory_mb=60_000)
-    wide.queue()
-    assert amounts(wide) == [(1, 0)]
-    wide.uses(cpus=16, memory_mb=60_000)
-    wide.queue()
-    assert amounts(wide) == [(4, 0)]
-
-
-def test_ours_that_came_or_went_beside_a_listing_change_no_amount_that_may_be_true(
-    wide: Slurm,
-) -> None:
-    wide.taken.note(J0, [Share(N1, 0b0001, 4000, 0)])
-    wide.queue()
-    wide.uses(0, cpus=6)  # the new one, which began before the listing
-    wide.queue(J0)
-    assert amounts(wide) == [(2, 0)]
-    wide.uses(0, cpus=6)
-    wide.queue(ended=(J0,))  # and ended after it, as far as anybody knows
-    assert amounts(wide) == []
-    wide.uses(0, cpus=9)
-    wide.queue()
-    assert amounts(wide) == [(9, 0)]
-
-
-def test_a_node_on_which_ours_has_not_told_its_start_is_still_to_be_judged(wide: Slurm) -> None:
-    wide.queue()
-    wide.uses(0)
-    wide.queue(J0)
-    assert wide.taken.is_lacking
-    wide.taken.note(J0, [Share(N1, 0b0001)])
-    wide.uses(0)
-    wide.queue(J0)
-    assert not wide.taken.is_lacking
+def test_a_node_on_which_ours_has_not_told_its_start_is_still_to_be_judged() -> None:
+    slurm = Slurm(WIDE)
+    for steps, is_lacking in (("sees; uses GPUs 0; sees j0", True), ("j0 has GPUs 0", True)):
+        for step in steps.split("; "):
+            slurm.take(step)
+        assert slurm.taken.is_lacking is is_lacking
+    for step in ("uses GPUs 0", "sees j0"):
+        slurm.take(step)
+    assert not slurm.taken.is_lacking

@@ -10,6 +10,8 @@ from shunter_papers.topology.approvals import measure
 from shunter_papers.topology.comparison import Asked, Reproduction, reproduce
 from shunter_papers.topology.staleness import DURATIONS_S, STALENESS_S, StalenessRow, verdicts
 
+pytestmark = pytest.mark.fidelity
+
 PARTS = ("staleness", "approvals")
 
 

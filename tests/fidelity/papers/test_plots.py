@@ -9,6 +9,8 @@ from shunter.errors import ShunterError, UsageError
 from shunter_papers.plots import POINTS, check_plots, curve, draw_plots
 from shunter_papers.tables import Row, Table
 
+pytestmark = pytest.mark.fidelity
+
 MakeRow = Callable[..., Row]
 MakeTable = Callable[..., Table]
 

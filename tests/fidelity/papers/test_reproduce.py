@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from shunter.cli import app
 
+pytestmark = pytest.mark.fidelity
+
 run = CliRunner().invoke
 FEW = ["reproduce", "tiresias", "--jobs", "30", "-j", "1"]
 

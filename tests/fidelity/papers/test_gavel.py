@@ -22,6 +22,8 @@ from shunter_papers.gavel_solving import Solved
 from shunter_papers.gavel_verdicts import LEGEND, verdicts
 from shunter_papers.windows import Measured, measured
 
+pytestmark = pytest.mark.fidelity
+
 HOUR_US = 3_600_000_000
 LAS, LAS_AWARE = PUBLIC
 SINGLE = Scene(QUICK, 5.6, gangs=False, jobs=2667, seed=0)

@@ -38,6 +38,8 @@ from shunter_papers.gandiva.automl.search import BACKGROUND, EPOCH_US, Rule, Sea
 from shunter_papers.gandiva.automl.verdicts import verdicts
 from shunter_papers.gandiva.work_curves import WorkCurves
 
+pytestmark = pytest.mark.fidelity
+
 SEED = 3
 
 

@@ -2,7 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from shunter_papers.tables import Row, Table, table_document
+
+pytestmark = pytest.mark.fidelity
 
 MakeRow = Callable[..., Row]
 MakeTable = Callable[..., Table]

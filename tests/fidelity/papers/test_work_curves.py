@@ -9,6 +9,8 @@ from shunter.events import JobId
 from shunter.run import simulate
 from shunter_papers.gandiva.work_curves import Point, WorkCurve, WorkCurves
 
+pytestmark = pytest.mark.fidelity
+
 S = 1_000_000
 HEAD = "job_id,submit_s,gpus,duration_s\n"
 

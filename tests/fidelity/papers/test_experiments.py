@@ -10,6 +10,8 @@ from shunter.events import JobId
 from shunter.run import simulate
 from shunter_papers.experiments import Contender, Scene, Variant, growth, run_scenes
 
+pytestmark = pytest.mark.fidelity
+
 Generated = Callable[..., LoadedConfig]
 CONTENDERS = (Contender("First", "fifo"), Contender("Least", "las"))
 VARIANTS = (

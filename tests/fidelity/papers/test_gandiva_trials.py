@@ -12,6 +12,8 @@ from shunter_papers.gandiva.introspection.packing import Crowd, PackingRow
 from shunter_papers.gandiva.introspection.verdicts import verdicts
 from shunter_papers.gandiva.scenes import Form
 
+pytestmark = pytest.mark.fidelity
+
 SMALL: Final = Form("quick", 2, 0, (1, 1))
 TABLE: Final = builtin_throughputs().table
 

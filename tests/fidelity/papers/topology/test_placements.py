@@ -17,6 +17,8 @@ from shunter_papers.topology.rows import Row
 from shunter_papers.topology.scenes import CONTENDERS, GPUS, Scene
 from shunter_papers.topology.verdicts import verdicts
 
+pytestmark = pytest.mark.fidelity
+
 ROW = Row("tension", 0.5, "spread", 1.0, 1.0, 0.1, 0.0, 1.0, 0.0)
 PAIRS = ((0, 4), (1, 5), (2, 6), (3, 7))
 

@@ -2,6 +2,7 @@
 
 from itertools import permutations
 
+import pytest
 from hypothesis import given, strategies as st
 
 from shunter.core import Observers, View
@@ -9,6 +10,8 @@ from shunter.events import KINDS, Event, JobId
 from shunter.run import simulate
 from shunter_papers.topology.needless_waits import GANG, NeedlessWaits, fits
 from shunter_papers.topology.scenes import CONTENDERS, CURVES, FLOOR, Scene
+
+pytestmark = pytest.mark.fidelity
 
 
 @given(

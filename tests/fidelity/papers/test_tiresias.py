@@ -15,6 +15,8 @@ from shunter_papers.tiresias import (
     scenes,
 )
 
+pytestmark = pytest.mark.fidelity
+
 TRACE = "job_id,submit_s,gpus,duration_s\n" + "".join(
     f"{number},{number * 60},{gpus},600\n" for number, gpus in enumerate((1, 2, 8, 4, 1, 16, 1, 2))
 )

@@ -27,6 +27,8 @@ from shunter_papers.synergy.scenes import (
 from shunter_papers.synergy.verdicts import verdicts
 from shunter_papers.windows import Measured
 
+pytestmark = pytest.mark.fidelity
+
 SCENE = Arrivals(QUICK, 7.5, split=(20.0, 70.0, 10.0), jobs=2000, seed=0)
 FILLED = Measured(hours=10.0, left=0, wanted_most=99, full_part=0.9, arrivals_end_early=False)
 JOBS = "0,alexnet,0.0,3349,1\n1,gnmt,0.001,26435,1\n2,res18,0.002,4000,1\n"

@@ -14,6 +14,8 @@ from shunter_papers.gandiva.rows import FeedbackRow, ShareRow
 from shunter_papers.gandiva.scenes import BASELINE, FULL, GANDIVA, QUICK, Feedback
 from shunter_papers.gandiva.verdicts import verdicts
 
+pytestmark = pytest.mark.fidelity
+
 SCENE = Feedback(QUICK, 1.0, 800, 0)
 RUN = {"jct_s": {"mean": 3600.0}, "wait_s": {"max": 0.0}}
 

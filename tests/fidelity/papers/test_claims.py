@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from shunter_papers.claims import Claim, claim_document, is_reached, sentences
 from shunter_papers.tables import Row, Table
+
+pytestmark = pytest.mark.fidelity
 
 MakeRow = Callable[..., Row]
 MakeTable = Callable[..., Table]
