@@ -25,11 +25,7 @@ SPLIT = f"{PAIR.replace('1 1 1', '2 1 1')}; ana drains n0 at 2; ana releases j0 
 
 PLACES = [
     *rows(f"""
-a job waits while the server with its checkpoint is silent
-    {SILENT}; ana releases j0 at 3; n0 answers at 4
-    => j0, then: 1: held by ana, held, leaves; 3: released by ana, held by checkpoint;
-       4: released by checkpoint, attempt 2 starts on n0[0] from n0
-also if it goes silent later
+a job waits for a checkpoint whose server goes silent while it waits for GPUs
     {SAVED}; ana drains n0 at 2; ana drains n1 at 2; ana drains n2 at 2; ana releases j0 at 3;
     n0 is silent at 4
     => j0, then: 1: held by ana, held, leaves; 3: released by ana; 4: held by checkpoint
@@ -38,20 +34,12 @@ somebody's own hold outlasts the silence
     => j0, reason: held
     => j0, then: 1: held by ana, held, leaves; 3: released by ana, held by checkpoint;
        4: held by ana
-other servers concern nobody
-    {SAVED}; n1 is silent at 2; ana releases j0 at 3
-    => j0, then: 1: held by ana, held, leaves;
-       3: released by ana, attempt 2 starts on n0[0] from n0
 what a lost server had is given up once the next attempt runs
     {LIVE}; launches take 5; ana suspends j0 at 11; n0 is silent at 12; ana releases j0 at 13;
     n0 is lost at 14; until 30
     => j0, then: 5: attempt 1 starts; 11: held by ana, held, leaves;
        13: released by ana, held by checkpoint; 14: released by checkpoint, gets n1[0];
        19: gives n0/1 up, attempt 2 starts anew
-a lost server that is back before the launch has it
-    {LOST}; n0 answers at 4; ana releases j0 at 5
-    => j0, then: 1: held by ana, held, leaves;
-       5: released by ana, attempt 2 starts on n0[0] from n0
 a launch that fails has given nothing up
     {LOST}; j0 cannot be launched from 4 until 5; ana releases j0 at 4; n0 answers at 5; until 2s
     => j0, then: 1: held by ana, held, leaves;
@@ -83,9 +71,6 @@ places are told newest first, each once
        3: released by ana, attempt 2 starts on n1[0] from n0; 4: held by ana, held, leaves;
        6: released by ana, attempt 3 starts on n0[0] from n1 or n0; 7: held by ana, held, leaves;
        9: released by ana, attempt 4 starts on n2[0] from n0 or n1
-a shared folder makes nobody wait
-    {SILENT.replace(", checkpoints_stay=yes", "")}; ana releases j0 at 3
-    => j0, then: 1: held by ana, held, leaves; 3: released by ana, attempt 2 starts on n1[0]
 """),
     row(
         "launches that fail for the checkpoint never fail the job",
@@ -158,13 +143,6 @@ nobody is preempted for it
 ]
 SPLITS = [
     *rows(f"""
-a gang keeps the split it began with
-    {SPLIT}; ana restores n0 at 4
-    => j0 at 3, reason: split_kept
-and starts where that fits
-    {SPLIT}; ana restores n0 at 4
-    => j0, then: 1: held by ana, held, leaves; 3: released by ana;
-       4: attempt 2 starts on n0[0,1] from n0
 one over two servers does not come back on one
     {LIVE.replace("1 1 1", "1 1 2 1").replace("1 GPU", "2 GPUs at 1")}; ana drains n2 at 0;
     ana suspends j0 at 2; ana restores n2 at 2; ana releases j0 at 3
@@ -175,10 +153,6 @@ each rank gets as many GPUs as it had
     ana drains n1 at 2; ana releases j0 at 3
     => j0, then: 1: held by ana, held, leaves;
        3: released by ana, attempt 2 starts on n0[0]+n2[0,1] from n0+n1
-one that says so may change its split
-    {SPLIT.replace("2 GPUs", "2 GPUs, split_may_change=yes")}
-    => j0, then: 1: held by ana, held, leaves;
-       3: released by ana, attempt 2 starts on n1[0]+n2[0] from n0
 """),
     *(
         row(f"{name} keeps splits", f"under {name}; {SPLIT}", "j0", reason="split_kept")
