@@ -4,10 +4,10 @@ import pytest
 
 from shunter.events import AttemptStarted
 from tests.behaviour.displacements import (
-    cpus_taken,
-    displaced,
+    CPUS_TAKEN,
+    DISPLACED,
+    DISPLACED_FOR_CPUS,
     displaced_before_the_round,
-    displaced_for_cpus,
     granted_gpus_taken,
 )
 from tests.behaviour.waits_scenes import Row, check, row
@@ -435,7 +435,7 @@ RELEASES = [
 ]
 
 GAVE = "it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0"
-DISPLACED = [
+OTHERS_HAVE = [
     row(
         "its GPUs turned out to be another's, and no round has looked at it since",
         displaced_before_the_round,
@@ -455,20 +455,20 @@ DISPLACED = [
     ),
     row(
         "its attempt is withdrawn, since Slurm gave its GPUs to another",
-        displaced,
+        DISPLACED,
         "j1 at 20",
         phase="suspending",
         says_last=f"{GAVE}; it waits again once its attempt is over",
     ),
     row(
         "where Slurm put the other is told as it was found, not as it was planned",
-        displaced,
+        DISPLACED,
         "j0 at 10",
         headline="j0 has been launching on n1[0-3] for ",
     ),
     row(
         "a round that has looked at it says what it lacks",
-        displaced,
+        DISPLACED,
         "j1",
         reason="no_capacity",
         reasons=["no_capacity"],
@@ -477,7 +477,7 @@ DISPLACED = [
     ),
     row(
         "others hold too many of the GPUs",
-        displaced,
+        DISPLACED,
         "j2",
         reason="gpus_taken",
         says_first=(
@@ -489,14 +489,14 @@ DISPLACED = [
     ),
     row(
         "others take CPUs that it needs",
-        displaced_for_cpus,
+        DISPLACED_FOR_CPUS,
         "j0 at 10",
         says_last="it was displaced at T+00:00:00.00001: others hold 1 GPU and 12 CPUs of n0; "
         "it waits again once its attempt is over",
     ),
     row(
         "others hold the CPUs beside free GPUs",
-        cpus_taken,
+        CPUS_TAKEN,
         "j0 at 20",
         reason="cpu_or_memory_short",
         queue_part="others hold 12 CPUs of n0, 9 CPUs of n1",
@@ -592,7 +592,7 @@ PROPOSED = [
 ]
 
 TABLE = [
-    *(*CAPACITY, *OF_ITS_OWN, *OF_SERVERS, *PROMISED, *RELEASES, *DISPLACED, *PROPOSED),
+    *(*CAPACITY, *OF_ITS_OWN, *OF_SERVERS, *PROMISED, *RELEASES, *OTHERS_HAVE, *PROPOSED),
 ]
 
 
