@@ -75,6 +75,7 @@ from shunter.events import (
 from shunter.workloads import TraceJob
 from tests.behaviour.live_core import LiveRecorded, LiveScript, Resumed, gpus_of, life_of, us
 from tests.factories import Outcome, World, node_added, policy, quota, run, servers, trace_job
+from tests.replay.proposing.proposed_run import gavel
 from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
@@ -392,7 +393,8 @@ class _Reading:
             self.live = LiveScript(fields_of(rest))
         elif kind == "under":
             name, _, params = rest.partition(", ")
-            self.under = policy(name, **fields_of(params)) if params else name
+            named: Any = gavel() if name == "gavel" else name
+            self.under = policy(name, **fields_of(params)) if params else named
         elif kind == "until":
             self._made["until_us"] = us(rest)
         elif kind == "rounds":
