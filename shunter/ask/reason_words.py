@@ -94,7 +94,9 @@ REASONS: dict[str, ReasonWords] = {
         "who holds the GPUs may not be preempted yet",
         "Enough GPUs are held by jobs that rank lower, but their minimum runtime is not over. "
         "It begins with the first mini-batch, or where a job tells of none 1, 2, 4 and 8 "
-        "minutes after the starts of its first four attempts, and with the start of later ones.",
+        "minutes after the starts of its first four attempts, and with the start of later ones. "
+        "Until it is launched a job keeps what it was given; that is told so too, with or "
+        "without a minimum runtime, where another guard is configured.",
     ),
     "guard_preemption_limit": ReasonWords(
         "who holds the GPUs may never be preempted, or not again so soon",

@@ -4,7 +4,6 @@ In this order: the client that waits out a restart, lists, why a job waits, and 
 """
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -16,15 +15,13 @@ from shunter import __version__
 from shunter.addresses import LATELY_S, TcpAddress, UnixAddress, was_there_lately
 from shunter.cli import output
 from shunter.cli.units import duration, number, percent
+from shunter.client import Absence
 from shunter.counting import counted
 from shunter.errors import ShunterError, UnavailableError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.client import Answer, Client
 
-
-PAUSE_S = 0.5
-"""How long to wait before a daemon that is away is tried again."""
 
 COMPLETED_MOST = 20
 """So many jobs that have ended are proposed for an id that is being typed."""
@@ -123,24 +120,22 @@ def patiently(
     Raises:
         UnavailableError: none has answered by then.
     """
-    until_s: float | None = None
+    absence: Absence | None = None
     while True:
         try:
             return do()
         except UnavailableError as error:
-            now_s = time.monotonic()
             if patience_s is None:
                 patience_s = LATELY_S if was_there_lately(address) else 0.0
-            if until_s is None:
-                until_s = now_s + patience_s
+            if absence is None:
+                absence = Absence(patience_s)
                 if patience_s > 0:
                     output.note(f"{error}; it is tried again for {patience_s:g} s")
-            if now_s >= until_s:
+            if not absence.pause():
                 if patience_s > 0:  # the whole sentence was said before
                     told = f"no daemon answers after {patience_s:g} s either"
                     raise UnavailableError(f"{told}: given up") from error
                 raise
-            time.sleep(min(PAUSE_S, until_s - now_s))
 
 
 # Lists; rich would take seconds for 10,000 rows. Cells come from others: control characters in them

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock, Thread
@@ -17,18 +18,10 @@ from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
 import typer
 
 from shunter.cli import output
-from shunter.cli.answers import (
-    NOT_LAUNCHED,
-    PAUSE_S,
-    JobArgument,
-    Url,
-    connect,
-    end_of,
-    one_line,
-    patiently,
-)
+from shunter.cli.answers import NOT_LAUNCHED, JobArgument, Url, connect, end_of, one_line, patiently
 from shunter.cli.output import visible
 from shunter.cli.units import since_s
+from shunter.client import PAUSE_S, Absence
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
@@ -66,35 +59,29 @@ class _Asked:
         Raises:
             UnavailableError: no daemon has answered in time.
         """
-        from shunter.client import PATIENCE_S
-
         if not self.follow:
             yield from client.logs(self.job, rank=rank, **self.said)
             return
-        reader, until_s = _Marked(), None
+        reader, absence = _Marked(), Absence()
         while True:
             try:
                 came = client.marked_logs(self.job, reader.position, rank=rank, **self.said)
                 for piece in came:
                     yield from reader.take(piece)
-                    until_s = None
+                    absence.end()
                 if reader.has_ended:
                     return
                 error = UnreachableError("the output was cut off before its end")
             except UnreachableError as cause:
                 error = cause
-            now_s = time.monotonic()
-            if until_s is None:
-                until_s = now_s + PATIENCE_S
-                if is_first:
-                    output.note(f"{error}; output goes on if one answers in {PATIENCE_S:g} s")
-            if now_s >= until_s:
+            if is_first and not absence.has_begun:
+                output.note(f"{error}; output goes on if one answers in {absence.patience_s:g} s")
+            if not absence.pause():
                 raise UnavailableError(
-                    f"the output of {self.job} did not go on within {PATIENCE_S:g} s: given up; "
-                    "the job does not depend on this command: follow it once a daemon answers: "
+                    f"the output of {self.job} did not go on within {absence.patience_s:g} s: given "
+                    "up; the job does not depend on this command: follow it once a daemon answers: "
                     f"`shunter logs -f {self.job}`"
                 ) from error
-            time.sleep(min(PAUSE_S, until_s - now_s))
             reader.restart()
 
 
@@ -269,6 +256,10 @@ def _without_output(found: "Answer", asked: _Asked) -> str:
     if found["is_over"]:
         return f"{job} was never started: {found['state']}"
     then = "its output follows" if asked.follow else f"`shunter logs -f {job}` waits for its output"
+    return _not_started(job, then)
+
+
+def _not_started(job: str, then: str) -> str:
     return f"{job} has not started: `shunter why {job}` says why; {then}"
 
 
@@ -329,6 +320,9 @@ SIGNALLED = 128
 LAST_WORDS_S = 30.0
 """How long what a job printed last may take to come once it has ended."""
 
+STARTS_S = 3.0
+"""A job that has not started after so long waits for something: that is said."""
+
 
 def wait_for(client: "Client", made: "Answer", url: str | None, *, quiet: bool) -> int:
     """Wait for all jobs of a submission; return the first exit code that is not 0.
@@ -337,14 +331,27 @@ def wait_for(client: "Client", made: "Answer", url: str | None, *, quiet: bool) 
     """
     sys.stdout.flush()  # what the job prints comes after what was said of it
     copied = None if quiet or len(made["ids"]) > 1 else _Copied(made["id"], url)
-    codes = []
+    codes = list[int]()
     for job_id in made["ids"]:
-        document = client.handle(job_id).wait()
+        follows = "its end is waited for" if copied is None else "its output follows"
+        document = _ended(client, job_id, "" if codes else follows)
         has_finished = document["state"] == "finished"
         last = "" if copied is None else copied.finish(has_finished=has_finished)
         output.note(end_of(document, last))
         codes.append(exit_code_of(document))
     return next((code for code in codes if code), 0)
+
+
+def _ended(client: "Client", job_id: str, then: str) -> "Answer":
+    """Return a job once it has ended; if it does not start soon, say so."""
+    handle = client.handle(job_id)
+    if then:
+        with suppress(TimeoutError):
+            return handle.wait(STARTS_S)
+        with suppress(UnreachableError):  # that it is away is said where it is waited for
+            if not client.job(job_id)["attempts"]:
+                output.note(_not_started(job_id, then))
+    return handle.wait()
 
 
 def exit_code_of(document: "Answer") -> int:

@@ -403,9 +403,10 @@ def submit(options: SubmitOptions, asked: Said) -> None:
     """Submit a command, or a script with #SHUNTER lines, as a job.
 
     Prints the job's id. Waits out a restart of the daemon; what was lost on the way is asked for
-    again under the same key, so nothing is submitted twice. With --wait it prints what the job
-    prints, on its first server, says how it ended, and exits with the job's own code (128 + N for
-    signal N, 1 where there is none). Of arrays, and with --parsable or --json, it prints no output.
+    again under the same key, so nothing is submitted twice. With --wait it says if the job has not
+    started soon, prints what it prints, on its first server, says how it ended, and exits with the
+    job's own code (128 + N for signal N, 1 where there is none). Of arrays, and with --parsable or
+    --json, it prints no output.
     """
     command, said = described(options, asked)
     said.setdefault("key", uuid4().hex)

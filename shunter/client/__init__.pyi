@@ -1,12 +1,8 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
+from .absence import PAUSE_S as PAUSE_S, Absence as Absence
 from .clients import AsyncClient as AsyncClient, Client as Client
-from .futures import (
-    PATIENCE_S as PATIENCE_S,
-    AsyncJobHandle as AsyncJobHandle,
-    JobHandle as JobHandle,
-    end_of as end_of,
-)
+from .futures import AsyncJobHandle as AsyncJobHandle, JobHandle as JobHandle, end_of as end_of
 from .job_request import (
     HEADINGS as HEADINGS,
     PRIORITY_MOST as PRIORITY_MOST,

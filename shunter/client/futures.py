@@ -8,7 +8,8 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakSet
 
-from shunter.addresses import LATELY_S, UnixAddress
+from shunter.addresses import UnixAddress
+from shunter.client.absence import PAUSE_S, Absence
 from shunter.client.calls import Call
 from shunter.client.daemon_calls import Calls
 from shunter.client.requests import Answer, Followed
@@ -25,9 +26,6 @@ from shunter.errors import (
 # `concurrent.futures.wait` and `as_completed` only look at futures. So one thread for each client
 # asks for the queue, or for the jobs where they are few, at a pace that costs a daemon a hundredth
 # of its time; it ends with the last job that somebody still holds.
-
-PATIENCE_S = LATELY_S
-"""How long a daemon may be away while somebody waits: it may be starting anew."""
 
 JOIN_S = 5.0
 FEW = 4
@@ -85,17 +83,16 @@ class Watch:
             job.fail(UsageError(f"the client of job {job.id} is closed: wait before you close it"))
 
     def _run(self) -> None:
-        pause_s, away_since = LOOK_S, None
+        pause_s, absence = LOOK_S, Absence()
         while not self._over.wait(pause_s):
             if self._is_done():
                 return
             began = time.monotonic()
             try:
                 self._look()
-                away_since = None
+                absence.end()
             except UnreachableError as error:
-                away_since = away_since or began
-                if began - away_since > PATIENCE_S:
+                if not absence.left_s():
                     for job in self._waiting():
                         job.fail(error)
             except (ShunterError, RuntimeError) as error:
@@ -157,7 +154,6 @@ AsyncCalls: TypeAlias = Calls[
 ]
 
 WAIT_S = 30.0
-PAUSE_S = 0.5
 
 
 class End(NamedTuple, Generic[T]):
@@ -286,16 +282,14 @@ class JobHandle(Future[T]):
             UnreachableError: no daemon answered for two minutes.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        away_since: float | None = None
+        absence = Absence()
         while True:
             try:
                 document = self._client.job(self.id, wait_s=wait_s(deadline))
-                away_since = None
+                absence.end()
             except UnreachableError:
-                away_since = away_since or time.monotonic()
-                if time.monotonic() - away_since > PATIENCE_S:
+                if not absence.pause(wait_s(deadline)):
                     raise
-                time.sleep(min(PAUSE_S, wait_s(deadline)))
                 continue
             if document["is_over"]:
                 self.settle(document)
@@ -413,16 +407,16 @@ class AsyncJobHandle(Generic[T]):
         import anyio
 
         deadline = None if timeout is None else time.monotonic() + timeout
-        away_since: float | None = None
+        absence = Absence()
         while True:
             try:
                 document = await self._client.job(self.id, wait_s=wait_s(deadline))
-                away_since = None
+                absence.end()
             except UnreachableError:
-                away_since = away_since or time.monotonic()
-                if time.monotonic() - away_since > PATIENCE_S:
+                left_s = absence.left_s()
+                if not left_s:
                     raise
-                await anyio.sleep(min(PAUSE_S, wait_s(deadline)))
+                await anyio.sleep(min(PAUSE_S, left_s, wait_s(deadline)))
                 continue
             if document["is_over"]:
                 return document

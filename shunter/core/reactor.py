@@ -24,6 +24,7 @@ from shunter.core.state import (
     LAUNCHING,
     PROMISED,
     RUNNING,
+    SUSPENDING,
     FoldResult,
     Job,
     JobPhase,
@@ -507,6 +508,18 @@ class Reactor:
     def may_retry(self, job: Job) -> bool:
         """Say whether an attempt may follow a failure; in a trace it is the end."""
         return job.spec.retries > 0 and self._rules.reacts_as_live
+
+    def unused_us(self, job: Job, at_us: int, exit_code: int | None, ended_us: int | None) -> int:
+        """Return for how long an attempt that is retried had GPUs after its end.
+
+        A scheduler that was away sees the end later, and counts all the time up to then. Of a job
+        that ends, its end says when that was.
+        """
+        failures = job.failures + (job.phase is not SUSPENDING)
+        is_last = exit_code == 0 or bool(job.end_cause) or failures > job.spec.retries
+        if ended_us is None or job.since_us is None or is_last or not self.may_retry(job):
+            return 0
+        return max(0, at_us - max(ended_us, job.since_us))
 
     def end_of(self, job: Job, at_us: int, exit_code: int | None, ended_us: int | None) -> JobEnd:
         """Return how a job ends that holds nothing now (or lets go with this very fact).

@@ -551,7 +551,8 @@ def attempt_exited(core: Scheduler, seen: AttemptExited) -> None:
         core.emit(reactor.end_of(job, seen.at_us, seen.exit_code, seen.ended_us))
         return
     gone_us = seen.ended_us if rules.is_live else None
-    what = (seen.exit_code, gone_us, seen.memory_kills, seen.signal)
+    unused_us = reactor.unused_us(job, seen.at_us, seen.exit_code, gone_us)
+    what = (seen.exit_code, gone_us, seen.memory_kills, seen.signal, unused_us)
     core.emit(facts.AttemptEnded(seen.at_us, seen.job_id, seen.attempt, *what))
     if seen.released:
         reactor.gone_us = seen.ended_us

@@ -1001,6 +1001,8 @@ class AttemptEnded:
     `ended_us` is when they went, where the scheduler saw that later. `memory_kills` are those
     that the kernel killed because the attempt used more than its memory. `signal` killed the
     process whose end the exit code tells, as its server saw; without one it may have exited so.
+    `unused_us` is for how long up to now the GPUs of a job that is retried counted for it, and it
+    did not use them: neither its service nor its time limit has that.
     """
 
     at_us: int
@@ -1010,6 +1012,7 @@ class AttemptEnded:
     ended_us: int | None = None
     memory_kills: int = 0
     signal: int | None = None
+    unused_us: int = 0
 
 
 @event

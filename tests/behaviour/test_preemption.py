@@ -12,6 +12,7 @@ GUARDED = (
     "j1: 2 GPUs for 100 at 20, priority={0}; j2: 4 GPUs for 4 at 30; "
     "guard min_runtime_us=60, only_lower={1}"
 )
+STARTS = "servers 4; under las; costs start_us=20; j0: 4 GPUs for 100; j1: 4 GPUs at 10"
 NEVER = PREEMPTED.replace("j1", "guard min_runtime_us=1; j1").replace(
     "for 100", "for 100, suspend_mode=never"
 )
@@ -92,6 +93,15 @@ TABLE = [
         "j2 at 40",
         reason="guard_min_runtime",
         needs=["a guard ends, the first at T+00:00:00.00006: j0, or GPUs come free otherwise"],
+    ),
+    row(
+        "who has yet to start keeps what it was given, where another guard is on",
+        f"{STARTS}; guard preemptions_per_hour=9, launches_first=yes",
+        "j1 at 10",
+        reason="guard_min_runtime",
+        says_first="it needs 4 GPUs, and 0 are free; others keep what they were given until they "
+        "start",
+        needs=["jobs that were given GPUs start there, or GPUs come free otherwise"],
     ),
     row(
         "the guards of all whose GPUs are needed have to end",

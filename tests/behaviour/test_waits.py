@@ -418,8 +418,9 @@ RELEASES = [
         needs=["the GPUs that it was granted are left by j0"],
         queue="it was granted GPUs that others have yet to leave; needs 4, 0 free; held back by j0",
         counted="waiting_for_release",
+        state="granted",
     ),
-    row("who leaves them waits for nothing", LEAVING, "j0 at 31", reason=None, counted=None),
+    row("who leaves them waits for nothing", LEAVING, "j0 at 31", state="suspending", counted=None),
     row(
         "who starts as it comes waited for the round, whatever others of its class wait for later",
         "servers 4; j0: 4 GPUs; j1: 4 GPUs for 20 at 30; j2: 4 GPUs for 5 at 32",

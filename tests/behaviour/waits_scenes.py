@@ -11,7 +11,7 @@ A scene is a text of clauses, parted by semicolons or line ends:
     costs start_us=2, suspend_us=3
     j1: 2 GPUs for 5 at 1, queue=q      a job that is submitted at 1 and would run for 5
     ana holds j1 at 20                  an order; see `_ORDERS`
-    n0 dies at 8; n0 returns at 12      a server of the simulation, with what runs on it
+    n0 dies at 8; n0 returns at 12      a server of a simulation, with all that runs there
     live; j1 exits with 1 at 30         a live cluster, and what is seen; see `live_core.py`
 
 Instants and durations are microseconds, or seconds where an `s` follows. A row asks for a job at
@@ -21,11 +21,11 @@ metrics must give the same reason.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from shunter.api import queue_document
 from shunter.ask import state_document, told_apart, wait_of, wait_to_count
@@ -63,7 +63,6 @@ from shunter.core.speeds import SpeedModel
 from shunter.events import (
     Allocation,
     AttemptLost,
-    CheckpointDiscarded,
     Dependency,
     DependsWhen,
     Event,
@@ -80,7 +79,6 @@ from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 Scene = str | Callable[[], Recorded]
-T = TypeVar("T", bound=Event)
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class Answer:
     found: Explanation
     said: dict[str, Any]
     state: State
-    events: Sequence[Event]
+    events: list[Event]
     resumed: Resumed
 
     @property
@@ -193,27 +191,21 @@ def _is_older_than_job(got: Answer) -> bool:
     return told
 
 
-def _runs(got: Answer) -> list[str]:
+def _runs(got: Answer) -> str:
     """Return where it ran, from when until when, and what ended that."""
     runs = [part for part in got.said["timeline"] if part["what"] == "run"]
     told = "{where} {from_us}-{to_us} {ended_by}"
-    return [told.format_map({**run, "to_us": run["to_us"] or ""}).strip() for run in runs]
+    return "; ".join(told.format_map({**run, "to_us": run["to_us"] or ""}).strip() for run in runs)
 
 
-def _servers(got: Answer) -> dict[str, str]:
+def _servers(got: Answer) -> str:
     """Return of each server whether it is there, and what is out of use."""
-    return {
-        str(server.name): str(server.health)
-        + (", drained" if server.drained else "")
-        + (f", without {server.quarantined:#b}" if server.quarantined else "")
+    return ", ".join(
+        f"{server.name} {server.health}"
+        + (" but drained" if server.drained else "")
+        + (f" without {server.quarantined:#b}" if server.quarantined else "")
         for server in got.state.cluster.servers.values()
-    }
-
-
-def _of_job(got: Answer, kind: type[T]) -> list[T]:
-    """Return the events of a kind that are of the job that was asked for."""
-    job_id = got.found.story.job_id
-    return [e for e in got.events if isinstance(e, kind) and getattr(e, "job_id", None) == job_id]
+    )
 
 
 NAMES: dict[str, Callable[[Answer], Any]] = {
@@ -233,6 +225,7 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "says_last": lambda got: details(got.found)[-1],
     "promises": lambda got: any("promise" in line for line in details(got.found)),
     "queue": lambda got: clause(got.row["reason"]),
+    "state": lambda got: got.row["state"],
     "queue_blockers": lambda got: got.row["reason"]["blockers"],
     "held": lambda got: (got.row["cpus_held"], got.row["memory_mb_held"]),
     "counted": _counted,  # the reason that metrics count of it
@@ -265,10 +258,9 @@ NAMES: dict[str, Callable[[Answer], Any]] = {
     "gpus_held": lambda got: got.found.runs[-1].allocation.gpus,
     "timeline": lambda got: [(x["what"], x["from_us"], x["to_us"]) for x in got.said["timeline"]],
     "runs": _runs,
-    "lost_us": lambda got: [lost.lost_us for lost in _of_job(got, AttemptLost)],
-    "discarded": lambda got: [
-        (each.attempt, *each.nodes, each.cause) for each in _of_job(got, CheckpointDiscarded)
-    ],
+    "lost": lambda got: ", ".join(
+        f"{lost.lost_us} of {lost.job_id}" for lost in got.events if isinstance(lost, AttemptLost)
+    ),  # how much work, in microseconds
     "servers": _servers,
 }
 """What a row may say, by its name."""
@@ -357,14 +349,14 @@ _ORDERS: dict[str, Callable[[int, str, str, str], Command]] = {
     "releases": lambda at, what, by, _: ReleaseJob(at, JobId(what), by),
     "cancels": lambda at, what, by, _: CancelJob(at, JobId(what), by),
     "resizes": lambda at, what, by, to: ResizeJob(at, JobId(what), int(to), by),
+    "gives up": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
     "drains": lambda at, what, by, _: DrainNode(at, NodeName(what), by),
     "restores": lambda at, what, by, _: RestoreNode(at, NodeName(what), by),
     "sets aside GPU": lambda at, what, by, to: QuarantineGpu(at, NodeName(to), int(what), by),
     "takes back GPU": lambda at, what, by, to: ReleaseGpu(at, NodeName(to), int(what), by),
-    "gives up the checkpoint of": lambda at, what, by, _: DiscardCheckpoint(at, JobId(what), by),
 }
-_CHANGE = re.compile(r"(n\d+) (dies|returns) at (\d+s?)")
 _ORDER = re.compile(rf"(\S+) ({'|'.join(_ORDERS)}) (\S+)(?: (?:to|of) (\S+))? at (\d+s?)")
+_CHANGE = re.compile(r"(\w+) (dies|returns) at (\d+s?)")
 _JOB = re.compile(r"(\w+): (\d+) GPUs?(?: for (\d+[sm]?))?(?: at (\d+[sm]?))?(?:, (.+))?")
 
 
@@ -384,7 +376,7 @@ class _Reading:
             by, what_to_do, what, to, at = order.groups()
             self.orders.append(_ORDERS[what_to_do](us(at), what, by, to or ""))
         elif change := _CHANGE.fullmatch(clause):
-            self._change(us(change[3]), NodeName(change[1]), is_loss=change[2] == "dies")
+            self._change(NodeName(change[1]), us(change[3]), is_loss=change[2] == "dies")
         elif job := job_in(clause):
             self._made["jobs"] += (job,)
         elif self.live is not None and self.live.takes(clause):
@@ -416,12 +408,13 @@ class _Reading:
         else:
             raise ValueError(f"no clause of a scene: {clause!r}")
 
-    def _change(self, at_us: int, node: NodeName, *, is_loss: bool) -> None:
-        """Let a server of the simulation die or return."""
+    def _change(self, node: NodeName, at_us: int, *, is_loss: bool) -> None:
+        """Note that a server dies or comes back."""
         known = self._made.get("failures", RecordedFailures()).known
-        change = NodeChange(at_us, node, is_loss=is_loss, cause="server")
-        changes = sorted((*known, change), key=lambda each: each.at_us)
-        self._made["failures"] = RecordedFailures(tuple(changes))
+        changes = (*known, NodeChange(at_us, node, is_loss, "server"))
+        self._made["failures"] = RecordedFailures(
+            tuple(sorted(changes, key=lambda each: each.at_us))
+        )
 
     def world(self) -> dict[str, Any]:
         """Return the fields of a `World`; with the speeds that jobs of several sizes need."""
@@ -441,8 +434,9 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "depends_on_any_end_of": lambda text: (Dependency(JobId(text), DependsWhen.any),),
     **dict.fromkeys(
         (
-            *("only_lower", "keeps_homes", "at_boundary", "checkpoints_stay", "launches_wait"),
-            *("bounds_departures", "retries_elsewhere", "split_may_change", "decentralised"),
+            *("only_lower", "launches_first", "keeps_homes", "at_boundary", "checkpoints_stay"),
+            *("launches_wait", "bounds_departures", "retries_elsewhere", "split_may_change"),
+            "decentralised",
         ),
         "yes".__eq__,
     ),

@@ -481,6 +481,23 @@ def _wait_ends(found: Explanation, evidence: Wait) -> list[str]:
     return [f"its wait between two launches is over{at}, or it is resumed before"]
 
 
+def _is_for_launches(found: Explanation) -> bool:
+    """Say whether what keeps jobs is their launch: no runtime is configured."""
+    return found.rules is not None and not found.rules.guards.min_runtime_us
+
+
+def _not_preempted(found: Explanation, evidence: Wait) -> str:
+    if _is_for_launches(found):
+        return _short_since(found, evidence, "others keep what they were given until they start")
+    return _short_since(found, evidence, "others may not be preempted yet (min_runtime)")
+
+
+def _runtime_ends(found: Explanation, evidence: Wait) -> list[str]:
+    if _is_for_launches(found):
+        return ["jobs that were given GPUs start there, or GPUs come free otherwise"]
+    return _guard_ends(found, evidence)
+
+
 def _guard_ends(found: Explanation, evidence: Wait) -> list[str]:
     pinned = found.present.pinned[:1]
     first = [f"a guard ends, the first at {clock(until_us)}: {job}" for job, until_us in pinned]
@@ -614,15 +631,6 @@ def _no_capacity(found: Explanation, evidence: Wait) -> str:
     return words
 
 
-def _guarded(cause: str) -> _Words:
-    return _Words(
-        lambda found, evidence: _short_since(
-            found, evidence, f"others may not be preempted{cause}"
-        ),
-        _guard_ends,
-    )
-
-
 _OUT_OF_SERVICE = _Words(
     _lost,
     "servers come back into service or join, until enough GPUs are up",
@@ -680,9 +688,15 @@ _WORDS: dict[Reason, _Words] = {
     Reason.quota: _Words(_quota, _needs_quota),
     Reason.share_met: _SHARED,
     Reason.time_sliced: _SHARED,
-    Reason.guard_min_runtime: _guarded(" yet (min_runtime)"),
-    Reason.guard_preemption_limit: _guarded(
-        ": never, or not again so soon (max_preemptions_per_job_hour)"
+    Reason.guard_min_runtime: _Words(_not_preempted, _runtime_ends),
+    Reason.guard_preemption_limit: _Words(
+        lambda found, evidence: _short_since(
+            found,
+            evidence,
+            "others may not be preempted: never, or not again so soon "
+            "(max_preemptions_per_job_hour)",
+        ),
+        _guard_ends,
     ),
     Reason.waiting_for_round: _Words(
         "no round has looked at it yet", _next_round, _next_round_in_words

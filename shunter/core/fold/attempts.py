@@ -565,6 +565,11 @@ def hold_anew(job: Job, gpus: int, at_us: int) -> None:
     job.gpus, job.since_us = gpus, at_us
 
 
+def discount(job: Job, unused_us: int) -> None:
+    """Take back what is credited of its present hold while it used nothing."""
+    _credit(job, -unused_us)
+
+
 def _credit(job: Job, elapsed_us: int) -> None:
     """Credit a hold: its own GPU time as service, that of others' turns apart."""
     job.service_gpu_us += job.gpus * elapsed_us

@@ -7,6 +7,7 @@ from shunter.core.fold.attempts import (
     can_end,
     checkpoints_after_move,
     checkpoints_at_start,
+    discount,
     drop_checkpoints,
     enter,
     fall_back,
@@ -251,6 +252,13 @@ def attempt_ended(state: State, event: facts.AttemptEnded) -> None:
     has_failed = bool(event.exit_code) and job.phase is RUNNING and not job.end_cause
     leave_trial(state, job, event.at_us, has_failed=has_failed)
     stop_work(job, event.at_us)
+    if event.unused_us:
+        if not 0 < event.unused_us <= event.at_us - (job.since_us or 0):
+            raise IllegalEventError(
+                f"attempt {event.attempt} of job {event.job_id} used nothing for "
+                f"{event.unused_us} us, and has its GPUs since {job.since_us}"
+            )
+        discount(job, event.unused_us)
     _leave_turns(state, job, event.at_us)
     if job.phase is SUSPENDING:
         was_not_preempted(job)

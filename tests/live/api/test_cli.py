@@ -33,6 +33,18 @@ def test_wait_exits_with_the_code_of_the_job(shared: Served, program: str, code:
     assert shared.run("submit", "--wait", "--", "sh", "-c", program).returncode == code
 
 
+def test_wait_says_that_the_job_itself_waits(shared: Served) -> None:
+    first = submitted(shared, "--", "sleep", "5")
+    words = ("submit", "--wait", "--after", first, "--")
+    late = shared.run(*words, "echo", "done")
+    job_id = late.stdout.split()[1]
+    assert late.stdout == f"submitted {job_id}\ndone\n"
+    assert late.stderr.splitlines()[0] == (
+        f"{job_id} has not started: `shunter why {job_id}` says why; its output follows"
+    )
+    assert "not started" not in shared.run(*words, "sleep", "4").stderr
+
+
 def test_job_that_a_signal_killed_is_told_apart_from_one_that_exits_alike(shared: Served) -> None:
     said = {}
     for program in ("kill -9 $$", "kill -SEGV $$", "exit 137"):

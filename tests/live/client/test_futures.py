@@ -218,7 +218,7 @@ def test_future_of_a_closed_client_fails(shared: Served) -> None:
 def test_future_of_a_daemon_that_stays_away_fails(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shunter.client.futures.PATIENCE_S", 1.0)
+    monkeypatch.setattr("shunter.client.absence.LATELY_S", 1.0)
     with served.client() as client:
         job = client.submit(["sleep", "600"])
         served.end()

@@ -89,8 +89,8 @@ def test_attempts_that_begin_after_a_restart_are_followed_as_well(
 
 IMPATIENT = """
 import runpy
-from shunter.client import futures as watching
-watching.PATIENCE_S = 1.0
+from shunter.client import absence as watching
+watching.LATELY_S = 1.0
 runpy.run_module("shunter", run_name="__main__")
 """
 

@@ -1,8 +1,11 @@
 from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shunter import plugins
 from shunter.config import LoadedConfig, make_config
 
 CONFIG = """\
@@ -30,6 +33,7 @@ e,40,1,10,ana,cancelled
 
 WriteConfig = Callable[[str], Path]
 Generated = Callable[..., LoadedConfig]
+Install = Callable[..., None]
 
 
 @pytest.fixture
@@ -66,3 +70,18 @@ def generated() -> Generated:
         return config.replaced(keys, "test") if keys else config
 
     return make
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Have these plugins of a kind, and no others."""
+
+    def install(kind: Any, **points: str) -> None:
+        found = [EntryPoint(name, value, kind.group) for name, value in points.items()]
+        monkeypatch.setattr(
+            plugins,
+            "entry_points",
+            lambda group: found if group == kind.group else entry_points(group=group),
+        )
+
+    return install

@@ -64,9 +64,11 @@ class Recounted:
 _made: dict[str, Recounted] = {}
 
 
-def recounted(name: str, factory: pytest.TempPathFactory) -> Recounted:
-    """Return a run by its name, simulated once."""
-    if name not in _made:
+def recounted(run: str | Tree, factory: pytest.TempPathFactory) -> Recounted:
+    """Return a run by its name or by what its config has besides, simulated once."""
+    tree = RUNS[run] if isinstance(run, str) else run
+    key = json.dumps(tree, sort_keys=True)
+    if key not in _made:
         folder: Path = factory.mktemp("recounted")
-        _made[name] = Recounted(str(folder / "run.db"), RUNS[name])
-    return _made[name]
+        _made[key] = Recounted(str(folder / "run.db"), tree)
+    return _made[key]

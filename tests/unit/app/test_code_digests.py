@@ -2,26 +2,24 @@
 
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from shunter import plugins
 from shunter.config import POLICIES
 from shunter.run import source_digest, sources_of
+from tests.unit.app.conftest import Install
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def package(tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the folder of a package that gives the policy `theirs`."""
     folder = tmp_path / "their_policies"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     (folder / "ranks.py").write_text("RANK = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    point = EntryPoint("theirs", "their_policies.ranks:Theirs", POLICIES.group)
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    install(POLICIES, theirs="their_policies.ranks:Theirs")
     source_digest.cache_clear()
     yield folder
     source_digest.cache_clear()

@@ -1,7 +1,11 @@
+"""Pages of the reference are what the code says."""
+
 import runpy
 from pathlib import Path
 
 import pytest
+
+from docs.reasons_page import PAGE, page
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -22,3 +26,7 @@ def test_bounds_are_told_on_both_sides() -> None:
     assert bounds({"minimum": 1, "maximum": 1_048_576}) == ", 1 to 1,048,576"
     assert bounds({"minimum": 0, "exclusiveMaximum": 2**63}) == f", 0 or more, less than {2**63:,}"
     assert bounds({"minimum": 0, "exclusiveMaximum": 2**31}) == ", 0 or more"
+
+
+def test_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m docs.reasons_page"

@@ -226,7 +226,7 @@ def test_snapshots_do_not_bloat_a_log(tmp_path: Path) -> None:
             make_config(
                 {
                     "cluster": {"nodes": [{"name": "n", "count": 4, "gpus": 8}]},
-                    "workload": {"generate": {"jobs": 6_000, "load": 0.8}},
+                    "workload": {"generate": {"jobs": 2_000, "load": 0.8}},
                     "policy": {"name": "las"},
                     "log": {"url": str(path), "snapshot_every": every},
                 }

@@ -1,17 +1,16 @@
 """Worlds of other packages by name: found, put around ours, or refused in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar
 
 import pytest
 
-from shunter import plugins
 from shunter.config import WORLDS, make_config
 from shunter.core import AnyPolicy, Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import ConfigurationSet, SchedulerStarted
 from shunter.run import Setup, load_jobs, set_up, simulate
+from tests.unit.app.conftest import Install
 
 
 class Counted:
@@ -66,16 +65,6 @@ def recorded(setup: Setup) -> str:
     return started.config
 
 
-def install(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
-    found = [EntryPoint(name, value, WORLDS.group) for name, value in points.items()]
-    others = entry_points
-
-    def installed(group: str) -> Iterable[EntryPoint]:
-        return found if group == WORLDS.group else others(group=group)
-
-    monkeypatch.setattr(plugins, "entry_points", installed)
-
-
 def tree(world: str) -> Mapping[str, Any]:
     return {
         "cluster": {"nodes": [{"name": "n1", "gpus": 4}]},
@@ -84,8 +73,8 @@ def tree(world: str) -> Mapping[str, Any]:
     }
 
 
-def test_world_of_another_package_is_run_and_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, counted="tests.unit.app.test_worlds:Counted")
+def test_world_of_another_package_is_run_and_recorded(install: Install) -> None:
+    install(WORLDS, counted="tests.unit.app.test_worlds:Counted")
     before, loaded = Counted.asked, make_config(tree("counted"))
 
     document = simulate(loaded).document
@@ -98,9 +87,9 @@ def test_world_of_another_package_is_run_and_recorded(monkeypatch: pytest.Monkey
 
 
 def test_world_is_told_the_policy_and_servers_before_it_is_put_around_if_it_asks(
-    monkeypatch: pytest.MonkeyPatch,
+    install: Install,
 ) -> None:
-    install(monkeypatch, mine="tests.unit.app.test_worlds:OfItsPolicy")
+    install(WORLDS, mine="tests.unit.app.test_worlds:OfItsPolicy")
     loaded = make_config(tree("mine"))
 
     set_up(loaded, load_jobs(loaded))
@@ -114,8 +103,8 @@ def test_log_without_a_world_says_nothing_of_it() -> None:
     assert "world" not in recorded(set_up(loaded, load_jobs(loaded)))
 
 
-def test_unknown_world_is_an_error_of_the_config(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, counted="tests.unit.app.test_worlds:Counted")
+def test_unknown_world_is_an_error_of_the_config(install: Install) -> None:
+    install(WORLDS, counted="tests.unit.app.test_worlds:Counted")
 
     with pytest.raises(ConfigError, match="no world 'count'; did you mean 'counted'"):
         make_config(tree("count"))
@@ -129,9 +118,9 @@ def test_unknown_world_is_an_error_of_the_config(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_plugin_that_is_no_world_says_what_it_lacks(
-    monkeypatch: pytest.MonkeyPatch, value: str, words: str
+    install: Install, value: str, words: str
 ) -> None:
-    install(monkeypatch, mine=value)
+    install(WORLDS, mine=value)
     loaded = make_config(tree("mine"))
 
     with pytest.raises(ConfigError) as refused:

@@ -70,13 +70,13 @@ def environment(supervisor: Supervisor, folder: Path, attempt: int) -> dict[str,
     return {**os.environ, **named, channel.ATTEMPT: str(attempt)}
 
 
-def run_to(folder: Path, attempt: int, stop_at: int, kind: str, code: int) -> list[str]:
-    # Another seed for each attempt: nothing but the checkpoint may carry chance over.
+def run_to(folder: Path, attempt: int, code: int, *program: str, **more: str) -> list[str]:
+    """Run a program as an attempt; return what it prints."""
     folder.mkdir(exist_ok=True)
     with Supervisor(folder / str(attempt)) as supervisor:
         done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, str(stop_at), str(attempt), kind],
-            env=environment(supervisor, folder, attempt),
+            [sys.executable, "-c", *program],
+            env={**environment(supervisor, folder, attempt), **more},
             check=False,
             capture_output=True,
             text=True,
@@ -89,11 +89,14 @@ def run_to(folder: Path, attempt: int, stop_at: int, kind: str, code: int) -> li
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["global", "own"])
 def test_resumed_losses_of_torch_are_bit_identical(tmp_path: Path, kind: str) -> None:
-    expected = run_to(tmp_path / "whole", 1, -1, kind, 0)
-    found = []
-    for attempt, stop_at in enumerate([4, 10, 17, 28], start=1):
-        found += run_to(tmp_path / "cut", attempt, stop_at, kind, channel.EXIT_SUSPENDED)
-    found += run_to(tmp_path / "cut", 5, -1, kind, 0)
+    """Another seed for each attempt: nothing but the checkpoint may carry chance over."""
+
+    def lines(folder: str, attempt: int, stop_at: int) -> list[str]:
+        code = 0 if stop_at < 0 else channel.EXIT_SUSPENDED
+        return run_to(tmp_path / folder, attempt, code, SCRIPT, str(stop_at), str(attempt), kind)
+
+    expected = lines("whole", 1, -1)
+    found = [line for cut in enumerate([4, 10, 28, -1], 1) for line in lines("cut", *cut)]
     assert [json.loads(line)[0] for line in found] == list(range(1, 31))
     assert found == expected
 
@@ -206,21 +209,9 @@ while run.steps_done < 8:
 
 
 def test_learning_rate_that_numpy_made_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    def lines(folder: Path, attempt: int, stop_at: int, code: int) -> list[str]:
-        folder.mkdir(exist_ok=True)
-        with Supervisor(folder / str(attempt)) as supervisor:
-            more = {"SEED": str(attempt), "STOP_AT": str(stop_at)}
-            done = subprocess.run(
-                [sys.executable, "-c", RATES],
-                env={**environment(supervisor, folder, attempt), **more},
-                check=False,
-                capture_output=True,
-                text=True,
-                cwd=Path(__file__).parents[3],
-            )
-        assert done.returncode == code, done.stderr
-        return done.stdout.splitlines()
+    def lines(folder: str, attempt: int, stop_at: int) -> list[str]:
+        code = channel.EXIT_SUSPENDED if stop_at else 0
+        more = {"SEED": str(attempt), "STOP_AT": str(stop_at)}
+        return run_to(tmp_path / folder, attempt, code, RATES, **more)
 
-    expected = lines(tmp_path / "whole", 1, 0, 0)
-    found = lines(tmp_path / "cut", 1, 3, channel.EXIT_SUSPENDED)
-    assert found + lines(tmp_path / "cut", 2, 0, 0) == expected
+    assert lines("cut", 1, 3) + lines("cut", 2, 0) == lines("whole", 1, 0)

@@ -1,10 +1,11 @@
-"""Turns as a rank sees them: it stands still where its turn is over, on the device of its turn."""
+"""Turns as a rank sees them: where it stands still, and on which device it trains."""
 
 import json
 import os
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -147,3 +148,26 @@ def test_who_waits_goes_on_with_its_next_turn_only(turn: Path) -> None:
     shows(turn, 3, 0)
     assert ended.wait(10.0)
     waiting.join()
+
+
+@pytest.mark.parametrize(
+    ("visible", "torch_has", "device"),
+    [
+        ("", None, "cpu"),
+        ("", True, "cpu"),
+        ("0,1", None, "cuda"),
+        ("0,1", False, "cpu"),
+        (None, None, "cpu"),
+        (None, True, "cuda"),
+    ],
+)
+def test_a_run_trains_on_what_it_was_given(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, torch_has: bool | None, device: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    cuda = SimpleNamespace(is_available=lambda: torch_has)
+    torch = None if torch_has is None else SimpleNamespace(cuda=cuda)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert train.device() == device

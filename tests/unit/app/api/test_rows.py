@@ -8,16 +8,7 @@ from shunter.ask import fold_events, told_apart
 from shunter.backends.simulated import Costs
 from shunter.cli import explained
 from shunter.core import Command, DrainNode, State
-from shunter.events import (
-    ClassWait,
-    Event,
-    NodeDrained,
-    NodeLost,
-    NodeName,
-    Reason,
-    RoundPlanned,
-    Wait,
-)
+from shunter.events import ClassWait, Event, NodeName, Reason, Wait, facts
 from tests.factories import World, job_spec, job_submitted, servers, trace_job
 from tests.replay.recording import record
 
@@ -70,10 +61,10 @@ def test_a_lost_server_beside_a_drained_one_is_told_as_lost() -> None:
     jobs = (trace_job(0, 1, lasts=100), trace_job(1, 4, at=10))
     state = state_at(World(servers=servers(4, 2, 4), jobs=jobs), 4)
     for event in (
-        NodeDrained(5, NodeName("n0"), "ana"),
-        NodeLost(6, NodeName("n2"), "heartbeat"),
+        facts.NodeDrained(5, NodeName("n0"), "ana"),
+        facts.NodeLost(6, NodeName("n2"), "heartbeat"),
         job_submitted(7, 4, at=7),
-        RoundPlanned(
+        facts.RoundPlanned(
             7,
             1,
             0,

@@ -1,7 +1,11 @@
-"""Tables on narrow terminals, the list of commands, and short notes."""
+"""Tables on narrow terminals, averages, comparisons that are cut off, and short notes."""
 
+import json
 import re
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -51,10 +55,8 @@ ADDRESS = UnixAddress("/s")
 
 
 def test_second_sentence_of_a_daemon_that_is_away_is_short(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(connecting, "PAUSE_S", 0.01)
-
     def away() -> None:
         raise UnavailableError("no daemon answers on unix:/s; start one with `shunter serve`")
 
@@ -64,3 +66,74 @@ def test_second_sentence_of_a_daemon_that_is_away_is_short(
     assert capsys.readouterr().err.count("shunter serve") == 1
     with pytest.raises(UnavailableError, match="shunter serve"):
         connecting.patiently(away, ADDRESS, 0)
+
+
+CONFIG = """\
+schema = 1
+[[cluster.nodes]]
+name = "n"
+gpus = 2
+[workload]
+trace = "jobs.csv"
+format = "canonical-csv"
+[policy]
+name = "fifo"
+[log]
+url = "none:"
+"""
+ALL = ["a,0,10,1,finished", "b,0,10,2,finished"]
+SOME = [*ALL, "c,1,10,4,finished", "d,2,10,8,finished"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare"])
+@pytest.mark.parametrize(("jobs", "told"), [(ALL, False), (SOME, True)])
+def test_averages_say_how_many_jobs_they_leave_out(
+    tmp_path: Path, command: str, jobs: list[str], told: bool
+) -> None:
+    rows = ["job_id,submit_s,duration_s,gpus,status", *jobs]
+    (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "a.toml").write_text(CONFIG, encoding="utf-8")
+    words = [command, str(tmp_path / "a.toml")]
+    words += ["--policies", "fifo,las", "-j", "1"] if command == "compare" else []
+    ran = CliRunner().invoke(app, words)
+    assert ran.exit_code == 0, ran.output
+    said = [line for line in ran.stdout.splitlines() if "times are of finished jobs" in line]
+    if not told:
+        assert said == []
+        return
+    counted = json.loads(CliRunner().invoke(app, ["simulate", words[1], "--json"]).stdout)["jobs"]
+    assert (counted["submitted"], counted["finished"]) == (4, 2)
+    assert len(said) == 1
+    assert said[0].startswith("times are of finished jobs; left out: 2 ")
+
+
+GENERATED = """\
+[[cluster.nodes]]
+name = "n[1-4]"
+gpus = 8
+[workload.generate]
+kind = "philly-like"
+jobs = {jobs}
+"""
+
+
+def test_comparison_that_is_cut_off_prints_what_has_finished(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(GENERATED.format(jobs=400), encoding="utf-8")
+    words = ["compare", "run.toml", "--policies", "fifo,las", "--seeds", "500", "-j", "2", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "shunter", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline() == "runs done: 1 of 1000\n"
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate()
+    assert child.returncode == 130, err
+    document = json.loads(out)
+    assert 0 < len(document["runs"]) == 1000 - document["unfinished"] < 1000
+    assert [each["policy"] for each in document["policies"]] == ["fifo"]
+    assert err.endswith(f"cut off: {document['unfinished']} of 1000 runs had not finished\n")
+    assert "Traceback" not in err

@@ -1,9 +1,15 @@
+"""Servers of a config: their names, their devices, and the map of the GPUs inside."""
+
+from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
+from shunter.backends.live import Limits, contract_of
 from shunter.config import ClusterSection, NodeGroup
-from shunter.events import Level, LevelGroups
+from shunter.core import Launch
+from shunter.events import Allocation, JobId, JobSpec, Level, LevelGroups, NodeName, Share
 
 
 def _group(**values: Any) -> NodeGroup:
@@ -75,3 +81,86 @@ def test_equal_groups_share_a_configuration_set() -> None:
 
 def test_a_server_without_gpus_runs_cpu_jobs() -> None:
     assert _group(gpus=0, cpus=4).configuration("x").cpus_milli == 4000
+
+
+FPGA = {"fpga": {"visible": "FPGA_DEVICES"}}
+
+
+def _cluster(*nodes: dict[str, Any], **values: Any) -> ClusterSection:
+    rows = tuple({"gpus": 4, **node} for node in nodes)
+    return ClusterSection.model_validate({"nodes": rows, **values})
+
+
+def _environment(cluster: ClusterSection, node: str) -> dict[str, str]:
+    effect = Launch(JobId("j0"), 1, Allocation((Share(NodeName(node), 6),)), JobSpec(2))
+    limits = Limits(visible=cluster.visible())
+    return dict(contract_of(effect, 0, ["1", "2"], limits, ("127.0.0.1", 23_450), "/c"))
+
+
+@pytest.mark.parametrize(
+    ("node", "variable"),
+    [
+        ("a", "CUDA_VISIBLE_DEVICES"),
+        ("b", "TPU_VISIBLE_CHIPS"),
+        ("c", "ROCR_VISIBLE_DEVICES"),
+        ("d", "FPGA_DEVICES"),
+    ],
+)
+def test_process_is_told_its_devices_in_the_variable_of_their_kind(
+    node: str, variable: str
+) -> None:
+    cluster = _cluster(
+        {"name": "a"},
+        {"name": "b", "device": "tpu", "type": "v4"},
+        {"name": "c", "device": "rocm", "type": "mi300"},
+        {"name": "d", "device": "fpga", "type": "u280"},
+        devices=FPGA,
+    )
+    found = _environment(cluster, node)
+
+    assert found[variable] == "1,2"
+    assert [name for name in found if "VISIBLE" in name or name == "FPGA_DEVICES"] == [variable]
+    assert ("CUDA_DEVICE_ORDER" in found) is (node == "a")
+    kinds = {name: where.device for name, where in cluster.servers()}
+    assert kinds == {"a": "gpu", "b": "tpu", "c": "rocm", "d": "fpga"}
+
+
+def _levels(gpus: int, **maps: Any) -> tuple[LevelGroups, ...]:
+    return _group(gpus=gpus, **maps).configuration("x").levels
+
+
+def test_groups_need_be_neither_even_nor_in_order() -> None:
+    sockets, switches = ((0, 2, 4), (1, 3, 5)), ((5, 1), (3,), (0, 4), (2,))
+
+    assert _levels(6, socket_gpus=sockets, switch_gpus=switches) == (
+        LevelGroups(Level.switch, (0b100, 0b1000, 0b10001, 0b100010)),
+        LevelGroups(Level.socket, (0b010101, 0b101010)),
+    )
+
+
+def test_number_of_parts_is_the_groups_in_order() -> None:
+    assert _levels(4, switches=2) == _levels(4, switch_gpus=((0, 1), (2, 3)))
+
+
+@given(owner=st.lists(st.integers(0, 3), min_size=1, max_size=8))
+def test_every_gpu_is_in_one_group_of_each_level(owner: list[int]) -> None:
+    """A random partition into sockets, each cut into switches of one GPU."""
+    sockets = tuple(
+        tuple(gpu for gpu, own in enumerate(owner) if own == number) for number in sorted({*owner})
+    )
+    single = tuple((gpu,) for gpu in range(len(owner)))
+    levels = _levels(len(owner), socket_gpus=sockets, switch_gpus=single)
+
+    for groups in levels:
+        assert sum(groups.masks) == (1 << len(owner)) - 1
+        assert all(
+            one is other or not one & other for one, other in product(groups.masks, repeat=2)
+        )
+
+
+def test_cpus_of_sockets_stand_beside_their_gpus_in_the_order_given() -> None:
+    given = _group(gpus=3, socket_gpus=((2,), (0, 1)), socket_cpus=((4, 5), (0, 1, 2)), cpus=5)
+
+    assert given.cpu_sockets == ((0b100, (4, 5)), (0b011, (0, 1, 2)))
+    assert _group(sockets=2, socket_cpus=((1,), (0,))).cpu_sockets == ((0x0F, (1,)), (0xF0, (0,)))
+    assert _group(sockets=2).cpu_sockets == ()

@@ -1,9 +1,23 @@
-from collections.abc import Callable
+"""What is in effect: values with their origins, lines of keys, and tables that are left out."""
+
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
-from shunter.config import LoadedConfig, effective, json_schema, load_config, make_config, settings
+import pytest
 
-Generated = Callable[..., LoadedConfig]
+from shunter.config import (
+    NO_WORKLOAD,
+    Config,
+    Section,
+    effective,
+    json_schema,
+    lines_of_keys,
+    load_config,
+    make_config,
+    settings,
+)
+from tests.unit.app.conftest import Generated
 
 
 def test_every_setting_says_where_it_came_from(config_file: Path) -> None:
@@ -39,3 +53,68 @@ def test_the_schema_knows_every_key_and_writes_durations_as_people_do() -> None:
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["PolicySection"]["properties"]["round"]["default"] == "1m"
     assert schema["$defs"]["FailuresSection"]["properties"]["mttr"]["default"] == "1h"
+
+
+TEXT = '''\
+# a = 1
+top = 1
+[a]
+b.c = 2   # d = 3
+text = """
+e = 4
+"""
+list = [
+  1, # ]
+  "x = 5",
+]
+after = 6
+[[a.items]]
+k = 1
+[[a.items]]
+k = { j = 2 }
+[a.items.inner]
+"quoted key" = 7
+'''
+
+
+def test_every_key_has_its_line() -> None:
+    assert tomllib.loads(TEXT)
+
+    lines = lines_of_keys(TEXT)
+
+    assert lines == {
+        ("top",): 2,
+        ("a",): 3,
+        ("a", "b", "c"): 4,
+        ("a", "text"): 5,
+        ("a", "list"): 8,
+        ("a", "after"): 12,
+        ("a", "items", 0): 13,
+        ("a", "items", 0, "k"): 14,
+        ("a", "items", 1): 15,
+        ("a", "items", 1, "k"): 16,
+        ("a", "items", 1, "inner"): 17,
+        ("a", "items", 1, "inner", "quoted key"): 18,
+    }
+
+
+def test_line_of_toml_ends_at_a_line_feed_and_at_nothing_else() -> None:
+    text = 'a = "x\u2028b = 1\u0085"\nc = 2\n'
+    assert tomllib.loads(text)
+    assert lines_of_keys(text) == {("a",): 1, ("c",): 2}
+
+
+def _left_out(section: type[Section]) -> Iterator[Section]:
+    """Yield what stands for the tables of a section that are left out, and for those in them."""
+    for field in section.model_fields.values():
+        if isinstance(field.default, Section) and field.default is not NO_WORKLOAD:
+            yield field.default
+            yield from _left_out(type(field.default))
+
+
+LEFT_OUT = list(_left_out(Config))
+
+
+@pytest.mark.parametrize("table", LEFT_OUT, ids=lambda table: type(table).__name__)
+def test_a_table_that_is_left_out_is_one_in_which_every_key_is(table: Section) -> None:
+    assert table == type(table).model_validate_json("{}")

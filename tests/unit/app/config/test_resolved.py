@@ -1,7 +1,6 @@
 """What a log records of its config, and what is rebuilt from that."""
 
 import json
-from collections.abc import Callable
 from enum import Enum
 from functools import reduce
 from pathlib import Path
@@ -22,8 +21,7 @@ from shunter.policies import MakingRoom
 from shunter.workloads import builtin_sensitivity
 from tests.factories import needs_highs
 from tests.unit.app.config.texts import BY_FILE, GENERATED, SIZED, SKEWED, TOPOLOGY, loaded
-
-Generated = Callable[..., LoadedConfig]
+from tests.unit.app.conftest import Generated
 
 
 def _record(loaded: LoadedConfig) -> str:

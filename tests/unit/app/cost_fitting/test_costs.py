@@ -33,24 +33,7 @@ from shunter.ask import (
 )
 from shunter.ask.forks import measured_parts
 from shunter.config import SimulationSection
-from shunter.events import (
-    Allocation,
-    AttemptEnded,
-    Event,
-    GpusReleased,
-    GpuType,
-    JobCancelled,
-    JobSubmitted,
-    LaunchFailed,
-    NodeName,
-    Outcome,
-    Share,
-    Sharing,
-    SuspendMode,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from shunter.events import Allocation, Event, GpuType, NodeName, Share, Sharing, SuspendMode, facts
 from shunter.events.log import read_log
 from shunter.run import WorldParts, simulate
 from shunter.workloads import Trace
@@ -94,8 +77,8 @@ def job(
     """Return a job that finished with its last attempt, and told its steps."""
     spec = job_spec(1, total_steps=steps, **fields)
     attempts[-1].has_exited = True
-    came = JobSubmitted(0, job_id(number), spec)
-    found = ObservedJob(came, ordinal=number, seen=list(attempts), outcome=Outcome.finished)
+    came = facts.JobSubmitted(0, job_id(number), spec)
+    found = ObservedJob(came, ordinal=number, seen=list(attempts), outcome=facts.Outcome.finished)
     found.tells_steps = steps is not None
     return found
 
@@ -379,8 +362,8 @@ def test_jobs_shorter_than_a_start_up_are_jobs_of_the_trace() -> None:
             job_submitted(number, 1),
             granted(number, n0=0b1 << number),
             attempt_started(number, at=S),
-            AttemptEnded(S, job_id(number), 1, 0, ended_us=S // (number + 2)),
-            GpusReleased(S, job_id(number), 1),
+            facts.AttemptEnded(S, job_id(number), 1, 0, ended_us=S // (number + 2)),
+            facts.GpusReleased(S, job_id(number), 1),
             job_finished(number, at=S, ended=S // (number + 2)),
         ]
     events.sort(key=lambda event: event.at_us)
@@ -388,8 +371,8 @@ def test_jobs_shorter_than_a_start_up_are_jobs_of_the_trace() -> None:
     events += [
         job_submitted(2, 1, at=2 * S),
         granted(2, at=2 * S, n0=0b1),
-        LaunchFailed(3 * S, job_id(2), 1, "no such folder"),
-        JobCancelled(3 * S, job_id(2)),
+        facts.LaunchFailed(3 * S, job_id(2), 1, "no such folder"),
+        facts.JobCancelled(3 * S, job_id(2)),
     ]
 
     async def exported() -> tuple[Trace, int]:
@@ -458,6 +441,7 @@ def test_others_turns_are_no_work_and_a_change_of_hands_has_a_cost(
     config = generated(
         policy__name="gandiva",
         policy__slicing=slicing,
+        workload__generate__jobs=40,
         workload__generate__load=6,
         simulation__costs=costs,
         log__url=str(log),
@@ -471,7 +455,7 @@ def test_others_turns_are_no_work_and_a_change_of_hands_has_a_cost(
     assert any(each.stopped_us for job in seen.jobs for each in job.seen)
     seen.is_simulated = False  # so that the work is that of its turns, not what a trace declared
     for each in seen.jobs:
-        if each.outcome is Outcome.finished:
+        if each.outcome is facts.Outcome.finished:
             assert work_us(each, seen, fitted) == each.submitted.duration_us
 
 
@@ -484,12 +468,12 @@ def test_start_up_ends_with_the_first_mini_batch_without_the_wait_for_a_turn() -
         job_submitted(0, 1, total_steps=101),
         replace(where, allocation=sliced),
         attempt_started(0, at=S),
-        TurnStarted(5 * S, job_id(0), 1, shares, began_us=4 * S),
-        TrainingStarted(7 * S, job_id(0), 1),
-        TurnEnded(9 * S, job_id(0), 1, ended_us=8 * S),
-        TurnStarted(20 * S, job_id(0), 1, shares, began_us=20 * S),
-        AttemptEnded(29 * S, job_id(0), 1, 0),
-        GpusReleased(29 * S, job_id(0), 1),
+        facts.TurnStarted(5 * S, job_id(0), 1, shares, began_us=4 * S),
+        facts.TrainingStarted(7 * S, job_id(0), 1),
+        facts.TurnEnded(9 * S, job_id(0), 1, ended_us=8 * S),
+        facts.TurnStarted(20 * S, job_id(0), 1, shares, began_us=20 * S),
+        facts.AttemptEnded(29 * S, job_id(0), 1, 0),
+        facts.GpusReleased(29 * S, job_id(0), 1),
         job_finished(0, at=29 * S),
     ]
 

@@ -13,16 +13,15 @@ from shunter.ask import Fact, changed_keys
 from shunter.ask.diff import _without
 from shunter.cli import app
 from shunter.events import AllocationChanged
+from shunter.run import simulate
 from tests.factories import BECAUSE, allocation, job_id
-from tests.unit.app.recounted import COSTS, MADE, Recounted, Tree, recounted
+from tests.unit.app.recounted import COSTS, MADE, Tree, recounted
+from tests.unit.app.traces import config_of
 
-PAIRS: dict[str, tuple[Tree, Tree]] = {
-    "another policy": ({"policy": {"name": "las"}}, {"policy": {"name": "srtf"}}),
-    "notes": ({"policy": {"name": "tiresias"}}, {"policy": {"name": "las"}}),
-    "in turns": (
-        {"policy": {"name": "gandiva", "trigger": "event", "slicing": {}}},
-        {"policy": {"name": "fifo", "trigger": "event"}},
-    ),
+PAIRS: dict[str, tuple[str | Tree, str | Tree]] = {
+    "another policy": ("at once", {"policy": {"name": "srtf"}}),
+    "notes": ({"policy": {"name": "tiresias"}}, "at once"),
+    "in turns": ("in turns", {"policy": {"name": "fifo", "trigger": "event"}}),
     "shares": ({"policy": {"name": "gavel"}}, {"policy": {"name": "max_sum_throughput"}}),
     "promises": (
         {"policy": {"name": "fifo", "trigger": "event"}},
@@ -39,11 +38,8 @@ EFFECTS = ("AllocationChanged", "JobReshaped", "ReservationSet")
 class Compared:
     """Two logs with their simulations, their events, and what `diff` says of them."""
 
-    def __init__(self, folder: Path, trees: tuple[Tree, Tree]) -> None:
-        runs = [
-            Recounted(str(folder / f"{name}.db"), tree)
-            for name, tree in zip("ab", trees, strict=True)
-        ]
+    def __init__(self, factory: pytest.TempPathFactory, *trees: str | Tree) -> None:
+        runs = [recounted(tree, factory) for tree in trees]
         self.urls, self.results = [run.url for run in runs], [run.result for run in runs]
         self.events = [run.events for run in runs]
         done = CliRunner().invoke(app, ["diff", *self.urls, "--json", "--jobs", "1000"])
@@ -64,7 +60,7 @@ def _decided(events: list[Tree]) -> dict[int, Counter[str]]:
 
 @pytest.fixture(scope="module", params=PAIRS)
 def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    return Compared(tmp_path_factory.mktemp("pair"), PAIRS[request.param])
+    return Compared(tmp_path_factory, *PAIRS[request.param])
 
 
 def test_first_decision_is_that_of_the_first_instant_that_differs(compared: Compared) -> None:
@@ -133,7 +129,7 @@ def test_both_sides_know_the_same_before_they_decide(compared: Compared) -> None
 
 
 def test_who_decides_nothing_there_is_looked_at_after_the_submissions_of_the_instant(
-    tmp_path: Path,
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     trace = tmp_path / "jobs.csv"
     rows = ["job_id,submit_s,gpus,duration_s", "a,0,3,600", "b,60,2,600", "c,60,1,60"]
@@ -142,10 +138,8 @@ def test_who_decides_nothing_there_is_looked_at_after_the_submissions_of_the_ins
     fifo, easy = (
         {**tree, "policy": {"name": name, "trigger": "event"}} for name in ("fifo", "fifo_easy")
     )
-    for name, trees in (("fifo", (fifo, easy)), ("easy", (easy, fifo))):
-        folder = tmp_path / name
-        folder.mkdir()
-        first = Compared(folder, trees).document["first_decision"]
+    for trees in ((fifo, easy), (easy, fifo)):
+        first = Compared(tmp_path_factory, *trees).document["first_decision"]
         seen = first["seen"]
         assert first["at_us"] == 60_000_000
         assert [seen[side]["queue"] for side in "ab"] == [["b", "c"]] * 2
@@ -221,11 +215,12 @@ def test_a_log_is_the_same_as_itself(tmp_path_factory: pytest.TempPathFactory) -
     assert "the logs are the same, event by event" in run.told("diff", run.url, run.url)
 
 
-def test_decisions_that_do_the_same_for_other_reasons_are_told(tmp_path: Path) -> None:
+def test_decisions_that_do_the_same_for_other_reasons_are_told(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     few = {"workload": {"generate": {**MADE, "jobs": 3, "load": 0.1}}}
-    found = Compared(
-        tmp_path, ({"policy": {"name": "las"}, **few}, {"policy": {"name": "fifo"}, **few})
-    )
+    las, fifo = ({"policy": {"name": name}, **few} for name in ("las", "fifo"))
+    found = Compared(tmp_path_factory, las, fifo)
 
     assert found.exit_code == 6
     assert found.document["first_decision"] is None
@@ -234,10 +229,10 @@ def test_decisions_that_do_the_same_for_other_reasons_are_told(tmp_path: Path) -
     assert "all 3 decisions do the same in both" in found.text
 
 
-def test_other_inputs_are_the_cause_where_they_came_first(tmp_path: Path) -> None:
-    found = Compared(
-        tmp_path, ({"policy": {"name": "las"}}, {"policy": {"name": "las"}, "seed": 5})
-    )
+def test_other_inputs_are_the_cause_where_they_came_first(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    found = Compared(tmp_path_factory, "at once", {"policy": {"name": "las"}, "seed": 5})
     first, other = found.document["first_decision"], found.document["first_input"]
 
     assert first["why"].startswith(f"their inputs differ from {other['time']} on: ")
@@ -274,9 +269,8 @@ def test_keys_that_differ_are_told_with_both_values() -> None:
     }
 
 
-def test_turns_are_told_where_they_alone_differ(tmp_path: Path) -> None:
-    turns = {"policy": {"name": "gandiva", "trigger": "event", "slicing": {}}}
-    found = Compared(tmp_path, (turns, {"policy": {"name": "las", "trigger": "event"}}))
+def test_turns_are_told_where_they_alone_differ(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = Compared(tmp_path_factory, "in turns", {"policy": {"name": "las", "trigger": "event"}})
 
     first = found.document["first_decision"]
     assert first["field"]["name"].endswith("sharing")
@@ -284,3 +278,25 @@ def test_turns_are_told_where_they_alone_differ(tmp_path: Path) -> None:
     assert first["b"]["words"].endswith(", alone")
     assert first["a"]["words"] in found.text
     assert first["b"]["words"] in found.text
+
+
+FIFO = "fifo, because it was ordered by submission alone"
+
+
+def test_diff_of_runs_with_other_sizes_tells_them(tmp_path: Path) -> None:
+    node = {"name": "n1", "gpus": 2, "cpus": 12, "memory_gb": 100}
+    logs = [f"{tmp_path}/{sizing}.db" for sizing in ("proportional", "tune")]
+    for sizing, url in zip(("proportional", "tune"), logs, strict=True):
+        loaded = config_of(
+            tmp_path,
+            "job_id,submit_s,duration_s,gpus,model",
+            "a,0,60,1,shufflenet",
+            cluster={"nodes": [node]},
+            workload={"sensitivity": "builtin:synergy"},
+            policy={"name": "fifo", "sizing": sizing},
+            log={"url": url},
+        )
+        simulate(loaded)
+    said = " ".join(CliRunner().invoke(app, ["diff", *logs]).output.split())
+    assert f"place a -> n1[0]: {FIFO}, with 6 CPUs and 50000 MB" in said
+    assert f"place a -> n1[0]: {FIFO}, with 12 CPUs" in said

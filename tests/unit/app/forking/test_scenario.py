@@ -9,11 +9,20 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forks import Scenario, ScenarioResult, Wishes, other_start, run_scenario
+from shunter.ask.forks import (
+    Counterfactuals,
+    Scenario,
+    ScenarioResult,
+    Wishes,
+    other_start,
+    run_scenario,
+)
+from shunter.ask.forks.scenario import _is_told
+from shunter.core import JobResult
 from shunter.errors import ConfigError, UsageError
 from shunter.events import Allocation, AllocationChanged, Event, JobId, SchedulerStarted
 from shunter.events.log import read_log
-from tests.factories import needs_highs
+from tests.factories import job_id, needs_highs
 from tests.replay.truth.mixed_runs import RUNS, simulated_once
 from tests.unit.app.forking.worlds import COSTS, SAMPLES, simulated, tree
 
@@ -273,3 +282,38 @@ def test_keys_of_another_kind_of_sizing_are_dropped_unless_they_are_asked_for() 
     assert changed("policy.sizing=greedy")["correct_beyond"] == 0.1
     asked = changed("policy.sizing=proportional", "policy.correct_beyond=0.2")
     assert asked["correct_beyond"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("jct_s", "delta_s", "is_told"),
+    [
+        (1_000, 0.9, False),
+        (1_000, -0.9, False),
+        (1_000, 1.0, True),
+        (50, 0.4, False),
+        (50, -0.5, True),
+        (0, 0.0, False),
+        (0, 0.001, True),
+    ],
+)
+def test_less_than_a_second_and_than_a_hundredth_is_nothing(
+    jct_s: int, delta_s: float, is_told: bool
+) -> None:
+    before = JobResult(job_id(0), "ann", 1, 0, 0, jct_s * 1_000_000, 0, 0, 0, 0, "finished")
+    assert _is_told(delta_s, before) is is_told
+
+
+NOW_US = 58_519_000_000
+
+
+@pytest.mark.parametrize(
+    ("later_us", "told"),
+    [
+        (0, "T+16:15:19"),
+        (1, "T+16:15:19"),
+        (3, "T+16:15:19.000003"),
+        (60_000_000, "T+16:16:19"),
+    ],
+)
+def test_what_starts_at_once_starts_now(later_us: int, told: str) -> None:
+    assert Counterfactuals((), now_us=NOW_US).clock_of(NOW_US + later_us) == told

@@ -177,7 +177,7 @@ def test_young_cluster_says_what_it_does_not_know(tmp_path: Path) -> None:
 
 
 def test_document_is_what_the_api_says_and_the_same_again(busy: str, tmp_path: Path) -> None:
-    question = Question(busy, moments=2, samples=9)
+    question = Question(busy, moments=2, samples=3)
 
     found = asyncio.run(answer(question))
 
@@ -189,16 +189,17 @@ def test_document_is_what_the_api_says_and_the_same_again(busy: str, tmp_path: P
         Held(each.seq, replace(each.starts, open=0), replace(each.ends, open=0))
         for each in found.held
     )
-    further = asyncio.run(answer(Question(busy, known=known, moments=1, samples=9)))
+    further = asyncio.run(answer(Question(busy, known=known, moments=1, samples=3)))
     assert further.held[:2] == known
     assert len({each.seq for each in further.held}) == 3
 
 
 def test_what_was_open_is_found_out_again_in_turns(busy: str) -> None:
-    closed = asyncio.run(answer(Question(busy, moments=1, samples=9))).held
+    closed = asyncio.run(answer(Question(busy, moments=1, samples=3))).held
     first, second = (Held(seq, Kept((), open=1), Kept()) for seq in (30, 60))
 
-    found = asyncio.run(answer(Question(busy, known=(first, *closed, second), moments=2)))
+    known = (first, *closed, second)
+    found = asyncio.run(answer(Question(busy, known=known, moments=2, samples=3)))
 
     again = {each.seq: each for each in found.held}
     assert [*again][:2] == [closed[0].seq, second.seq]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shunter.config import make_config
 from shunter.run import simulate
+from tests.unit.app.traces import config_of
 
 Remarks = Callable[..., Sequence[str]]
 COSTS = {"start": 1.0}
@@ -20,16 +20,14 @@ def remarks(tmp_path: Path) -> Remarks:
     def remarks(
         policy: str, params: dict[str, Any], *jobs: tuple[int, float], costs: object = COSTS
     ) -> Sequence[str]:
-        rows = [f"j{n},{n * 1000},{gpus},{took_s}\n" for n, (gpus, took_s) in enumerate(jobs)]
-        trace = tmp_path / "jobs.csv"
-        trace.write_text("job_id,submit_s,gpus,duration_s\n" + "".join(rows))
-        tree = {
-            "cluster": {"nodes": [{"name": "n0", "gpus": 4}]},
-            "workload": {"trace": str(trace)},
+        rows = [f"j{n},{n * 1000},{gpus},{took_s}" for n, (gpus, took_s) in enumerate(jobs)]
+        tables = {
             "simulation": {"costs": costs},
             "policy": {"name": policy, "trigger": "event", "params": {policy: params}},
+            "log": {"url": "none:"},
         }
-        return simulate(make_config(tree, "test")).remarks
+        head = "job_id,submit_s,gpus,duration_s"
+        return simulate(config_of(tmp_path, head, *rows, **tables)).remarks
 
     return remarks
 

@@ -1,6 +1,7 @@
 """Profiling on real servers, without running a job: what is refused, and how rates are taken."""
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from shunter.ops import (
     ThisServer,
     drop_from_cache,
     last_lines,
+    measuring_folder,
     read_job_file,
+    remove_abandoned,
     ssh_server,
     this_server,
 )
@@ -181,3 +184,21 @@ def test_options_that_do_not_go_together_are_refused(
     result = CliRunner().invoke(app, ["profile", str(write_job(JOB)), *words])
     assert result.exit_code == 2
     assert what in result.output
+
+
+def test_only_folders_that_nobody_holds_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "shunter-profile-left"
+    (left / "jobs" / "profile-0" / "1").mkdir(parents=True)
+    (tmp_path / "others").mkdir()
+    (tmp_path / "shunter-profile-link").symlink_to("others")
+    (tmp_path / "shunter-profile-file").touch()
+    with measuring_folder() as used:
+        (note,) = remove_abandoned()
+        assert remove_abandoned() == []
+        assert Path(used).is_dir()
+    assert note == f"removed {left}, which a `shunter admin profile` that was killed has left"
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert names == ["others", "shunter-profile-file", "shunter-profile-link"]

@@ -19,6 +19,7 @@ from shunter.events import GROWS, AllocationChanged, Because
 from shunter.events.log import read_log
 from shunter.run import rebuild, simulate
 from tests.factories import allocation, job_id
+from tests.unit.app.traces import config_of
 
 POLICIES: dict[str, dict[str, Any]] = {
     "gandiva": {"trigger": "event", "slicing": {}},
@@ -87,19 +88,10 @@ def test_diff_tells_scores_in_words(tmp_path: Path) -> None:
 
 
 def test_decisions_with_the_same_effect_tell_their_scores_in_words(tmp_path: Path) -> None:
-    urls = []
-    for policy in ("fifo", "srtf"):
-        url = str(tmp_path / f"{policy}.db")
-        trace = tmp_path / "jobs.csv"
-        trace.write_text("job_id,submit_s,gpus,duration_s\na,0,1,600\n", encoding="utf-8")
-        tree = {
-            "cluster": {"nodes": [{"name": "n", "gpus": 4}]},
-            "workload": {"trace": str(trace)},
-            "policy": {"name": policy},
-            "log": {"url": url},
-        }
-        simulate(make_config(tree))
-        urls.append(url)
+    urls = [str(tmp_path / f"{policy}.db") for policy in ("fifo", "srtf")]
+    for policy, url in zip(("fifo", "srtf"), urls, strict=True):
+        tables = {"policy": {"name": policy}, "log": {"url": url}}
+        simulate(config_of(tmp_path, "job_id,submit_s,gpus,duration_s", "a,0,1,600", **tables))
     reason = json.loads(CliRunner().invoke(app, ["diff", *urls, "--json"]).stdout)["first_reason"]
     assert [reason[side]["words"].partition(": ")[2] for side in "ab"] == [
         "fifo, because it was ordered by submission alone",

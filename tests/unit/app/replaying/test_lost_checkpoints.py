@@ -6,15 +6,7 @@ import pytest
 
 from shunter.ask import Verifier
 from shunter.core import DrainNode, ReleaseJob, SuspendJob
-from shunter.events import (
-    AttemptStarted,
-    CheckpointDiscarded,
-    Event,
-    GpusReleased,
-    JobSuspended,
-    NodeLost,
-    NodeUnreachable,
-)
+from shunter.events import Event, facts
 from tests.replay.eventful_run import Script
 from tests.replay.recording import rebuilt
 
@@ -30,11 +22,11 @@ def script() -> Script:
         (share,) = script.core.state.jobs[job_id].held.shares
         left.append(share.node)
         script.step(SuspendJob(0, job_id, "ana"))
-        script.step(JobSuspended(0, job_id, attempt), GpusReleased(0, job_id, attempt))
+        script.step(facts.JobSuspended(0, job_id, attempt), facts.GpusReleased(0, job_id, attempt))
         script.step(DrainNode(0, share.node, "ana"))
         if attempt == 2:
             for node in left:
-                script.step(NodeUnreachable(0, node), NodeLost(0, node))
+                script.step(facts.NodeUnreachable(0, node), facts.NodeLost(0, node))
         script.step(ReleaseJob(0, job_id, "ana"))
     script.start(job_id)
     script.exit(job_id, 0)
@@ -46,19 +38,21 @@ def diverges(script: Script, events: list[Event]) -> bool:
 
 
 def test_both_are_discarded_and_verify_expects_it(script: Script) -> None:
-    lost = [event for event in script.events if isinstance(event, CheckpointDiscarded)]
+    lost = [event for event in script.events if isinstance(event, facts.CheckpointDiscarded)]
     assert [event.attempt for event in lost] == [2, 1]
     at = script.events.index(lost[0])
     assert [type(event) for event in script.events[at : at + 3]] == [
-        CheckpointDiscarded,
-        CheckpointDiscarded,
-        AttemptStarted,
+        facts.CheckpointDiscarded,
+        facts.CheckpointDiscarded,
+        facts.AttemptStarted,
     ]
     assert not diverges(script, script.events)
 
 
 def test_no_other_order_and_no_part_of_it_is_right(script: Script) -> None:
-    at = next(n for n, event in enumerate(script.events) if isinstance(event, CheckpointDiscarded))
+    at = next(
+        n for n, event in enumerate(script.events) if isinstance(event, facts.CheckpointDiscarded)
+    )
     before, own, after = script.events[:at], script.events[at : at + 3], script.events[at + 3 :]
     others = [order for size in (1, 2, 3) for order in permutations(own, size)]
     others.remove(tuple(own))

@@ -13,26 +13,16 @@ from shunter.core import state_digest
 from shunter.errors import LogDamagedError, UsageError
 from shunter.events import (
     Allocation,
-    AllocationChanged,
     Because,
-    ConfigChanged,
     Dependency,
     Event,
     GpuType,
-    JobCancelled,
     JobId,
-    JobRejected,
     NodeName,
-    PlanRejected,
     Reason,
-    ReservationSet,
-    RoundPlanned,
-    SchedulerStarted,
     Share,
-    Target,
-    TimeLimitReached,
-    Trigger,
     encode_record,
+    facts,
 )
 from shunter.events.log import Snapshot, open_log, read_log
 from tests.factories import World, scheduler_started, servers, trace_job
@@ -71,11 +61,11 @@ def test_a_run_is_decided_as_it_was(world: World, name: str) -> None:
     found = verifier.take(recorded.events)
 
     assert found is None
-    assert verifier.decisions == len(recorded.seqs(RoundPlanned))
-    assert recorded.seqs(TimeLimitReached), "which is the scheduler's own"
+    assert verifier.decisions == len(recorded.seqs(facts.RoundPlanned))
+    assert recorded.seqs(facts.TimeLimitReached), "which is the scheduler's own"
 
 
-def moved(event: AllocationChanged) -> AllocationChanged:
+def moved(event: facts.AllocationChanged) -> facts.AllocationChanged:
     """Return the decision with another free server in its place."""
     other = "n1" if event.allocation.shares[0].node == "n0" else "n0"
     mask = event.allocation.shares[0].gpu_mask
@@ -84,7 +74,7 @@ def moved(event: AllocationChanged) -> AllocationChanged:
 
 def test_one_flipped_placement_is_found_and_told_with_decision_values_and_versions() -> None:
     recorded = record(BUSY, "las")
-    seq = recorded.seqs(AllocationChanged)[0]
+    seq = recorded.seqs(facts.AllocationChanged)[0]
 
     found = difference(recorded.changed(seq, moved(recorded.at(seq))))
 
@@ -119,29 +109,31 @@ def without(recorded: Recorded, kind: type[Event], number: int = 0) -> Tampered:
 
 
 def a_reason(recorded: Recorded) -> Tampered:
-    rounds = recorded.seqs(RoundPlanned)
+    rounds = recorded.seqs(facts.RoundPlanned)
     told = next(n for n, seq in enumerate(rounds) if recorded.at(seq).waits)
-    return nth(recorded, RoundPlanned, told, waits=())
+    return nth(recorded, facts.RoundPlanned, told, waits=())
 
 
 def a_missing_empty_round(recorded: Recorded) -> Tampered:
-    rounds = recorded.seqs(RoundPlanned)
-    empty = next(seq for seq in rounds if not isinstance(recorded.at(seq + 1), AllocationChanged))
+    rounds = recorded.seqs(facts.RoundPlanned)
+    empty = next(
+        seq for seq in rounds if not isinstance(recorded.at(seq + 1), facts.AllocationChanged)
+    )
     return recorded.changed(empty), empty
 
 
 def an_extra_round(recorded: Recorded) -> Tampered:
     """One more round after the last event, when nobody waits."""
     last = len(recorded.events)
-    event = recorded.at(recorded.seqs(RoundPlanned)[-1])
+    event = recorded.at(recorded.seqs(facts.RoundPlanned)[-1])
     at_us = (recorded.at(last).at_us // 10 + 1) * 10
     extra = replace(event, at_us=at_us, number=at_us // 10, seen=last, waits=())
     return recorded.changed(last, recorded.at(last), extra), last + 1
 
 
 def a_rejection_that_was_not(recorded: Recorded) -> Tampered:
-    event = recorded.at(recorded.seqs(JobRejected)[0])
-    seq = recorded.seqs(AllocationChanged)[-1] + 1
+    event = recorded.at(recorded.seqs(facts.JobRejected)[0])
+    seq = recorded.seqs(facts.AllocationChanged)[-1] + 1
     wrong = replace(event, at_us=recorded.at(seq - 1).at_us, job_id=JobId("j6"))
     return recorded.changed(seq, wrong, recorded.at(seq)), seq
 
@@ -153,15 +145,15 @@ SCORED = Because("las", (7,))
     "tamper",
     {
         "a reason": a_reason,
-        "a trigger": lambda run: nth(run, RoundPlanned, 1, trigger=Trigger.event),
-        "the number of a round": lambda run: nth(run, RoundPlanned, 1, number=99),
-        "a score": lambda run: nth(run, AllocationChanged, 1, because=SCORED),
-        "a missing round, whose changes are left": lambda run: without(run, RoundPlanned),
+        "a trigger": lambda run: nth(run, facts.RoundPlanned, 1, trigger=facts.Trigger.event),
+        "the number of a round": lambda run: nth(run, facts.RoundPlanned, 1, number=99),
+        "a score": lambda run: nth(run, facts.AllocationChanged, 1, because=SCORED),
+        "a missing round, whose changes are left": lambda run: without(run, facts.RoundPlanned),
         "a missing round without changes": a_missing_empty_round,
         "an extra round": an_extra_round,
-        "a missing rejection": lambda run: without(run, JobRejected),
+        "a missing rejection": lambda run: without(run, facts.JobRejected),
         "a rejection that was not": a_rejection_that_was_not,
-        "a missing cancellation": lambda run: without(run, JobCancelled),
+        "a missing cancellation": lambda run: without(run, facts.JobCancelled),
     }.items(),
     ids=lambda case: case[0],
 )
@@ -180,7 +172,7 @@ def test_a_round_that_is_missing_says_what_it_would_have_decided() -> None:
     found = difference(wrong)
 
     assert "a round was due" in found.why
-    assert isinstance(found.replayed, RoundPlanned)
+    assert isinstance(found.replayed, facts.RoundPlanned)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +193,7 @@ def test_a_job_that_needs_several_failed_ones_is_cancelled_once(needs: tuple[str
 
     recorded = record(world)
 
-    cancelled = [recorded.at(seq).job_id for seq in recorded.seqs(JobCancelled)]
+    cancelled = [recorded.at(seq).job_id for seq in recorded.seqs(facts.JobCancelled)]
     assert cancelled == ["j1", "j2"]
     assert Verifier(recorded.rebuild).take(recorded.events) is None
 
@@ -215,7 +207,7 @@ def test_promises_are_compared_too() -> None:
         ),
     )
     recorded = record(world, "fifo_easy")
-    seq = recorded.seqs(ReservationSet)[0]
+    seq = recorded.seqs(facts.ReservationSet)[0]
 
     found = difference(recorded.changed(seq, replace(recorded.at(seq), start_us=77)))
 
@@ -224,8 +216,8 @@ def test_promises_are_compared_too() -> None:
 
 def test_a_refusal_is_a_decision() -> None:
     recorded = record(BUSY, "las")
-    seq = recorded.seqs(AllocationChanged)[0]
-    refused = PlanRejected(0, JobId("j0"), Reason.refused, "las")
+    seq = recorded.seqs(facts.AllocationChanged)[0]
+    refused = facts.PlanRejected(0, JobId("j0"), Reason.refused, "las")
 
     assert difference(recorded.changed(seq, refused)).difference.field == "kind"
 
@@ -242,7 +234,7 @@ def test_a_second_term_starts_its_policy_on_the_state_it_finds() -> None:
 
 def test_a_term_that_is_cut_short_within_a_decision_is_over() -> None:
     whole = record(BUSY, "las")
-    seq = whole.seqs(RoundPlanned)[0]
+    seq = whole.seqs(facts.RoundPlanned)[0]
     events = [*whole.events[:seq], scheduler_started(2, 1, "las")]
 
     assert Verifier(whole.rebuild).take(events) is None
@@ -250,14 +242,14 @@ def test_a_term_that_is_cut_short_within_a_decision_is_over() -> None:
 
 def test_a_changed_config_starts_the_policy_anew() -> None:
     whole = record(replace(BUSY, until_us=45), "las")
-    asked: list[SchedulerStarted] = []
+    asked: list[facts.SchedulerStarted] = []
 
-    def rebuild(started: SchedulerStarted) -> object:
+    def rebuild(started: facts.SchedulerStarted) -> object:
         asked.append(started)
         return whole.rebuild(started)
 
     verifier = Verifier(rebuild)  # type: ignore[arg-type]  # it returns what it was given
-    verifier.take([*whole.events, ConfigChanged(46, '{"a":1}', ("a",), "las", "1")])
+    verifier.take([*whole.events, facts.ConfigChanged(46, '{"a":1}', ("a",), "las", "1")])
 
     assert [started.config for started in asked] == ["{}", '{"a":1}']
 
@@ -283,8 +275,8 @@ def test_snapshots_hold_state_and_memory() -> None:
     async def verified(memory_of: Callable[[bytes], bytes]) -> int:
         recorded = record(BUSY, "las")
         verifier = Verifier(recorded.rebuild)
-        middle = recorded.seqs(AllocationChanged)[2]
-        while isinstance(recorded.at(middle + 1), AllocationChanged):
+        middle = recorded.seqs(facts.AllocationChanged)[2]
+        while isinstance(recorded.at(middle + 1), facts.AllocationChanged):
             middle += 1
         verifier.take(recorded.events[:middle])
         memory = memory_of(encode_record(verifier.memory))
@@ -318,7 +310,7 @@ def test_any_prefix_of_a_log_can_be_verified() -> None:
 
 
 def test_solved_shares_may_differ_in_the_last_digits() -> None:
-    recorded = Target((JobId("a"),), GpuType("v100"), 0.5)
+    recorded = facts.Target((JobId("a"),), GpuType("v100"), 0.5)
 
     assert same_targets([recorded], [replace(recorded, fraction=0.5 + 1e-9)])
     assert not same_targets([recorded], [replace(recorded, fraction=0.51)])

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.ask import PARTS, Slice, Spot, gantt, jain_index
+from shunter.ask import PARTS, Curves, Slice, Spot, gantt, jain_index
 from shunter.core import State
-from shunter.events import NodeName
+from shunter.core.fold import apply
+from shunter.events import NodeDrained, NodeName
+from tests.factories import granted, job_finished, job_submitted, node_added, node_name
 from tests.unit.app.reports.conftest import Reported
 
 
@@ -175,3 +177,16 @@ def test_jain_index_of_equal_values_is_one() -> None:
     assert jain_index([3.0, 3.0]) == pytest.approx(1)
     assert jain_index([1.0, 0.0]) == pytest.approx(0.5)
     assert jain_index([]) is None
+
+
+def test_gpus_that_jobs_hold_on_a_drained_server_are_there() -> None:
+    """Goal: what is in use is never more than what there is."""
+    drained = NodeDrained(PARTS // 2, node_name(0))
+    start = (node_added(0, 4), job_submitted(0, 3), granted(0, 0, n0=0b111, instant=True))
+    state, curves = State(), Curves(1)
+    for event in (*start, drained, job_finished(0, PARTS - 100), node_added(1, 1, at=PARTS)):
+        curves.before(event, state)
+        curves.take(event, state, apply(state, event))
+    curves.close(state)
+    assert curves.gpus_used == [3.0] * (PARTS - 100) + [0.0] * 100
+    assert curves.gpus_up == [4.0] * (PARTS // 2) + [3.0] * (PARTS // 2 - 100) + [0.0] * 100

@@ -110,13 +110,15 @@ def test_hostile_names_stay_data(tmp_path: Path) -> None:
     assert sorted(row["user"] for row in run["fairness"]["rows"]) == sorted(HOSTILE)
 
 
+PLAIN = Tags(page_of({"runs": [{"label": "", "names": []}]}))
+
+
 @given(st.text(), st.text())
 def test_no_text_ends_the_element_it_is_in(name: str, label: str) -> None:
     document = {"runs": [{"label": label, "names": [name]}]}
     tags = Tags(page_of(document))
-    plain = Tags(page_of({"runs": [{"label": "", "names": []}]}))
 
-    assert tags.names == plain.names
+    assert tags.names == PLAIN.names
     assert json.loads(tags.texts[0]) == document
     assert not set(data_of(document)) & set("<>&'\u2028\u2029")
 

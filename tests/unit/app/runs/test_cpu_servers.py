@@ -13,7 +13,7 @@ from shunter.config import LoadedConfig
 from shunter.errors import ConfigError
 from shunter.events import AllocationChanged, Event, JobRejected, Reason, RoundPlanned, TargetsSet
 from shunter.run import simulate
-from tests.unit.app.runs.traces import Load, fitted, loader, verified
+from tests.unit.app.traces import Load, fitted, loader, verified
 
 KEEN = {"v100": 10.0, "cpu": 1.0}
 CALM = {"v100": 4.0, "cpu": 3.9}

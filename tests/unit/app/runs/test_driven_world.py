@@ -11,7 +11,7 @@ from shunter.config import LoadedConfig
 from shunter.core import CancelJob, ChangePriority, Command, View
 from shunter.events import JobCancelRequested, JobId, JobPriorityChanged
 from shunter.run import simulate
-from tests.unit.app.runs.traces import TURNS, config_of, verified
+from tests.unit.app.traces import TURNS, config_of, verified
 
 SECOND = 1_000_000
 HEAD, ROWS = "job_id,submit_s,gpus,duration_s", ("a,0,1,600", "b,0,1,100", "c,100,1,600")

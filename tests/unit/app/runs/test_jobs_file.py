@@ -1,14 +1,12 @@
 import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config
+from shunter.config import load_config
 from shunter.errors import ShunterError
 from shunter.run import COLUMNS, simulate, write_jobs
-
-Generated = Callable[..., LoadedConfig]
+from tests.unit.app.conftest import Generated
 
 
 def test_each_job_has_a_row_in_the_order_of_the_trace(config_file: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from shunter.errors import LogError, LogExistsError, TraceError
 from shunter.events import Event, SchedulerStarted, SchedulerStopped
 from shunter.events.log import Snapshot, read_log
 from shunter.run import RunResult, load_jobs, rebuild, set_up, simulate, simulation
-from tests.unit.app.runs.traces import config_of
-
-Generated = Callable[..., LoadedConfig]
+from tests.unit.app.conftest import Generated
+from tests.unit.app.traces import config_of
 
 TIMES = ["mean", "p50", "p90", "p95", "p99", "max"]
 OUTCOMES = ["submitted", "finished", "failed", "cancelled", "rejected", "unfinished"]

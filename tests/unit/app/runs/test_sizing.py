@@ -9,7 +9,7 @@ from shunter.config import LoadedConfig
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
 from shunter.run import load_jobs, set_up, simulate
-from tests.unit.app.runs.traces import config_of
+from tests.unit.app.traces import config_of
 
 HEAD = "job_id,submit_s,gpus,duration_s,model,cpus,memory_gb"
 STRANGE = "strange,0,1,600,bertx"

@@ -10,7 +10,7 @@ from shunter.config import LoadedConfig, recorded_throughputs
 from shunter.errors import ConfigError, TraceError
 from shunter.events import SchedulerStarted
 from shunter.run import fit_to_table, load_jobs, set_up, simulate
-from tests.unit.app.runs.traces import Load, fitted, loader, verified
+from tests.unit.app.traces import Load, fitted, loader, verified
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 8.0}, "('LM', 2)": {"null": 12.0}, "('A3C', 1)": {"null": 5.0},
@@ -57,33 +57,29 @@ def fault_of(loaded: LoadedConfig) -> str:
     return str(caught.value)
 
 
-def test_a_job_runs_as_fast_as_the_table_says(load: Load) -> None:
-    rows = "a,0,2,100,LM,v100\nb,0,2,100,LM,k80\n"
-    run = simulate(load(rows))
-    assert {story.job_id: story.jct_us for story in run.stories()} == {
-        "a": 100_000_000,
-        "b": 400_000_000,
-    }
+@pytest.mark.parametrize(
+    ("rows", "ends_s"),
+    [
+        ("a,0,2,100,LM,v100\nb,0,2,100,LM,k80\n", {"a": 100, "b": 400}),
+        # b waits for the type on which it can run.
+        ("a,0,2,100,LM,v100\nb,1,1,10,A3C,\n", {"a": 100, "b": 109}),
+    ],
+)
+def test_a_job_runs_as_fast_as_the_table_says(
+    load: Load, rows: str, ends_s: dict[str, int]
+) -> None:
+    ended = {story.job_id: story.jct_us for story in simulate(load(rows)).stories()}
+    assert ended == {job: s * 1_000_000 for job, s in ends_s.items()}
 
 
 def test_a_job_accepts_no_type_on_which_its_throughput_is_zero(load: Load) -> None:
-    assert fitted(load("a,0,1,9,A3C,\nb,0,1,9,LM,\nc,0,1,9,A3C,v100|k80\nd,0,1,9,LM,k80\n")) == [
-        ("v100",),
-        (),
-        ("v100",),
-        ("k80",),
-    ]
-
-
-def test_a_job_waits_for_the_type_on_which_it_can_run(load: Load) -> None:
-    run = simulate(load("a,0,2,100,LM,v100\nb,1,1,10,A3C,\n"))
-    ends = {story.job_id: story.jct_us for story in run.stories()}
-    assert ends == {"a": 100_000_000, "b": 109_000_000}
+    """Nor need a type be in the table that it does not accept."""
+    rows = "a,0,1,9,A3C,\nb,0,1,9,LM,\nc,0,1,9,A3C,v100|k80\nd,0,1,9,LM,k80\ne,0,1,9,B,v100\n"
+    assert fitted(load(rows)) == [("v100",), (), ("v100",), ("k80",), ("v100",)]
 
 
 def test_jobs_without_gpus_need_no_throughput(load: Load) -> None:
-    config = CONFIG.replace("gpus = 2", "gpus = 2\ncpus = 8")
-    loaded = load("", config)
+    loaded = load("", CONFIG.replace("gpus = 2", "gpus = 2\ncpus = 8"))
     Path(loaded.config.workload.trace or "").write_text(
         "job_id,submit_s,gpus,duration_s,cpus\na,0,0,5,1\n"
     )
@@ -91,25 +87,24 @@ def test_jobs_without_gpus_need_no_throughput(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "config", "said"),
     [
-        ("a,0,1,9,C,\n", "(job a) has no throughput above 0 on the base type v100"),
-        ("a,0,1,9,A3C,k80\n", "(job a) can run on none of the servers: throughput 0 on k80"),
+        ("a,0,1,9,C,\n", CONFIG, "(job a) has no throughput above 0 on the base type v100"),
+        (
+            "a,0,1,9,A3C,k80\n",
+            CONFIG,
+            "(job a) can run on none of the servers: throughput 0 on k80",
+        ),
+        ("a,0,1,9,A3C,\n", ONLY_K80, "can run on none of the servers"),
     ],
 )
-def test_a_job_the_table_does_not_carry_is_named(load: Load, rows: str, said: str) -> None:
-    found = fault_of(load("x,0,1,9,LM,\n" + rows))
+def test_a_job_the_table_does_not_carry_is_named(
+    load: Load, rows: str, config: str, said: str
+) -> None:
+    found = fault_of(load("x,0,1,9,LM,\n" + rows, config))
     assert "run.toml:11: workload.throughputs: " in found
     assert said in found
     assert found.endswith("; name a table that has it, or leave such jobs out")
-
-
-def test_a_job_that_can_run_nowhere_is_named(load: Load) -> None:
-    assert "can run on none of the servers" in fault_of(load("a,0,1,9,A3C,\n", ONLY_K80))
-
-
-def test_a_type_that_is_not_accepted_need_not_be_in_the_table(load: Load) -> None:
-    assert fitted(load("a,0,1,9,B,v100\n")) == [("v100",)]
 
 
 def test_many_faults_are_counted(load: Load) -> None:

@@ -2,32 +2,28 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from shunter import plugins
 from shunter.ask import Verdict, verify_log
 from shunter.cli import app
 from shunter.config import POLICIES
 from shunter.events import Event, JobFinished, PolicySetAside
 from shunter.events.log import read_log
 from shunter.run import rebuild
+from tests.unit.app.conftest import Install
 
-WriteConfig = Callable[[str], Path]
 run = CliRunner().invoke
 PLUGINS = "tests.unit.app.runs.plugin"
 JOBS = "job_id,submit_s,gpus,duration_s\nfirst,0,1,600\nhang,120,1,60\nlater,300,1,60\n"
 
 
 @pytest.fixture(autouse=True)
-def _plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+def _plugins(install: Install) -> None:
     names = {"hangs_in_plan": "HangsInPlan", "hangs_in_observer": "HangsInObserver"}
-    found = [EntryPoint(key, f"{PLUGINS}:{name}", POLICIES.group) for key, name in names.items()]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: found)
+    install(POLICIES, **{key: f"{PLUGINS}:{name}" for key, name in names.items()})
 
 
 def config(folder: Path, policy: str, more: str, limit: str = 'time_limit = "200ms"') -> Path:

@@ -176,61 +176,58 @@ def config_with(**slurm: object) -> LoadedConfig:
     )
 
 
+PILOT = "nodes/n1/clusters/lab/jobs/j0/1/started"
+J0 = [(JobId("j0"), 1)]
+
+
+def noted(root: Path, *records: str) -> None:
+    """Write records of attempts, as supervisors and orders leave them."""
+    for record in records:
+        (root / record).parent.mkdir(parents=True, exist_ok=True)
+        (root / record).write_text("{}")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "record"),
-    [
-        ("per-job", "pilot", "jobs/j0/1/order"),
-        ("pilot", "per-job", "nodes/n1/clusters/lab/jobs/j0/1/started"),
-    ],
+    [("per-job", "pilot", "jobs/j0/1/order"), ("pilot", "per-job", PILOT)],
 )
 def test_mode_does_not_change_under_attempts_that_may_run(
     tmp_path: Path, before: str, after: str, record: str
 ) -> None:
-    held = [(JobId("j0"), 1)]
-    keep_mode(str(tmp_path), before, held)
-    keep_mode(str(tmp_path), before, held)
-    path = tmp_path / record
-    path.parent.mkdir(parents=True)
-    path.write_text("{}")
+    for _ in range(2):
+        keep_mode(str(tmp_path), before, J0)
+    noted(tmp_path, record)
     with pytest.raises(ConfigError, match=f"attempt j0/1 of mode '{before}' has not ended"):
-        keep_mode(str(tmp_path), after, held)
-    (path.parent / "status").write_text("{}")
-    keep_mode(str(tmp_path), after, held)
-    keep_mode(str(tmp_path), before, held)
+        keep_mode(str(tmp_path), after, J0)
+    noted(tmp_path, f"{record.rpartition('/')[0]}/status")
+    for mode in (after, before):
+        keep_mode(str(tmp_path), mode, J0)
 
 
 def test_attempt_that_is_lost_by_the_log_keeps_no_mode(tmp_path: Path) -> None:
     """It leaves no status, for ever; and its job may have begun anew since, or be over."""
     keep_mode(str(tmp_path), "per-job", [])
-    lost, ended = (tmp_path / "jobs" / "j0" / attempt for attempt in ("1", "2"))
-    for folder in (lost, ended):
-        folder.mkdir(parents=True)
-        (folder / "order").write_text("{}")
-    (ended / "status").write_text("{}")
-    noted = tmp_path / "mode"
-    keep_mode(str(tmp_path), "pilot", [(JobId("j0"), 2)])
-    assert json.loads(noted.read_text())["mode"] == "pilot"
-    keep_mode(str(tmp_path), "per-job", [])
-    assert json.loads(noted.read_text())["mode"] == "per-job"
+    noted(tmp_path, "jobs/j0/1/order", "jobs/j0/2/order", "jobs/j0/2/status")
+    for mode, held in (("pilot", [(JobId("j0"), 2)]), ("per-job", [])):
+        keep_mode(str(tmp_path), mode, held)
+        assert json.loads((tmp_path / "mode").read_text())["mode"] == mode
 
 
 def test_root_of_an_earlier_version_is_one_of_pilots(tmp_path: Path) -> None:
     (tmp_path / "pilots").mkdir()
-    started = tmp_path / "nodes/n1/clusters/lab/jobs/j0/1/started"
-    started.parent.mkdir(parents=True)
-    started.write_text("{}")
+    noted(tmp_path, PILOT)
     with pytest.raises(ConfigError, match="of mode 'pilot' has not ended"):
-        keep_mode(str(tmp_path), "per-job", [(JobId("j0"), 1)])
+        keep_mode(str(tmp_path), "per-job", J0)
     keep_mode(str(tmp_path), "pilot", [])
 
 
 def test_what_was_withdrawn_runs_in_no_mode(tmp_path: Path) -> None:
     keep_mode(str(tmp_path), "per-job", [])
-    folder = tmp_path / "jobs" / "j0" / "1"
+    folder = tmp_path / "jobs/j0/1"
     folder.mkdir(parents=True)
     assert withdraw(str(folder))
-    (folder / "order").write_text("{}")
-    keep_mode(str(tmp_path), "pilot", [(JobId("j0"), 1)])
+    noted(tmp_path, "jobs/j0/1/order")
+    keep_mode(str(tmp_path), "pilot", J0)
 
 
 def test_mode_whose_library_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,13 +67,15 @@ def noted(**note: object) -> dict[str, object]:
     return inventory(notes=[{"n": 1, "at_ns": 1, **note}])
 
 
-@pytest.mark.parametrize(("number", "line"), [*enumerate(QUESTIONS)])
+@pytest.mark.parametrize(
+    ("number", "line"), [*enumerate(QUESTIONS)], ids=[json.loads(each)["do"] for each in QUESTIONS]
+)
 def test_question_is_these_bytes(number: int, line: bytes) -> None:
     said = json.loads(line)
     assert encode_question(number, ASKED[said["do"]].decoded(said)) == line
 
 
-@pytest.mark.parametrize(("number", "line"), [*enumerate(ANSWERS)])
+@pytest.mark.parametrize(("number", "line"), [*enumerate(ANSWERS)], ids=ANSWERED)
 def test_answer_is_these_bytes(number: int, line: bytes) -> None:
     told = decode_line(line)
     assert decode_number(told) == number

@@ -16,7 +16,10 @@ SOMEBODY = 65_533  # a user id that nobody has
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     """The folder of a job with one attempt, below a root that others can pass through."""
-    folder = tmp_path / "jobs/j1"
+    return made_in(tmp_path / "jobs/j1")
+
+
+def made_in(folder: Path) -> Path:
     (folder / "1").mkdir(parents=True)
     for name in ("started", "status", "stdout.0"):
         (folder / "1" / name).write_text("{}")
@@ -57,38 +60,27 @@ def test_checkpoints_stay_with_all_that_belongs_to_them(tmp_path: Path, job: Pat
     assert (job / "checkpoints/model").read_text() == "weights"
 
 
-def test_links_are_removed_and_never_followed(tmp_path: Path, job: Path, precious: Path) -> None:
-    (job / "1/link").symlink_to(precious)
-    (job / "1/deep").mkdir()
-    (job / "1/deep/link").symlink_to(precious)
-    (job / "1/deep/hard").hardlink_to(precious / "thesis")
-    assert removed(tmp_path, "j1") == 1
-    assert (precious / "thesis").read_text() == "years"
-
-
-def test_link_in_the_place_of_an_attempt_is_left_alone(
-    tmp_path: Path, job: Path, precious: Path
-) -> None:
-    (job / "2").symlink_to(precious)
-    (job / "3.gone").symlink_to(precious)
-    assert removed(tmp_path, "j1") == 1
-    assert (job / "2").is_symlink()
-    assert (precious / "thesis").read_text() == "years"
-
-
-def test_link_in_the_place_of_a_job_is_left_alone(tmp_path: Path, precious: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [
+        *(("jobs/j1/1/link", 1), ("jobs/j1/1/deep/link", 1)),
+        *(("jobs/j1/2", 1), ("jobs/j1/3.gone", 1), ("jobs/j1", 0), ("jobs", 0)),
+    ],
+)
+def test_links_are_never_followed(tmp_path: Path, precious: Path, place: str, count: int) -> None:
+    """In an attempt they are removed, and left alone in place of an attempt, a job or all jobs."""
     (precious / "1").mkdir()
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs/j1").symlink_to(precious)
-    assert removed(tmp_path, "j1") == 0
-    assert (precious / "1").is_dir()
-
-
-def test_link_in_the_place_of_all_jobs_is_left_alone(tmp_path: Path, precious: Path) -> None:
     (precious / "j1/1").mkdir(parents=True)
-    (tmp_path / "jobs").symlink_to(precious)
-    assert removed(tmp_path, "j1") == 0
+    if count:
+        made_in(tmp_path / "jobs/j1").joinpath("1/hard").hardlink_to(precious / "thesis")
+    link = tmp_path / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(precious)
+    assert removed(tmp_path, "j1") == count
+    assert link.is_symlink() is not place.endswith("link")
+    assert sorted(path.name for path in precious.iterdir()) == ["1", "j1", "thesis"]
     assert (precious / "j1/1").is_dir()
+    assert (precious / "thesis").read_text() == "years"
 
 
 @pytest.mark.parametrize("name", ["../precious", "..", ".", "", "j1/../../precious"])

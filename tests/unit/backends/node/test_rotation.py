@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import pairwise
 from random import Random
 
+import pytest
 from hypothesis import given, strategies as st
 
 from shunter.backends.node import Member, Rotation
@@ -37,10 +38,31 @@ def after(turns: Rotation, quanta: int) -> Counter[str]:
     return had
 
 
-def test_six_jobs_on_four_gpus_have_two_turns_of_three() -> None:
-    turns = rotation(1, 2, 4, 8, 1, 2)
-    assert on(turns) == "abcd"
-    assert after(turns, 30) == dict.fromkeys("abcdef", 20 * QUANTUM_US)
+SHARES = """
+six jobs on four GPUs have two turns of three: 1 2 4 8 1 2, 30 quanta: 20 20 20 20 20 20
+weight is the part of the time: 1*3 1, 40 quanta: 30 10
+a heavy job cannot have more than all of the time: 1*9 2 1, 40 quanta: 40 20 20
+a gang has all its GPUs or none: 3 1 2, 20 quanta: 10 10 10
+one that cannot move has turns on its own GPUs: 1! 1! 2!, 20 quanta: 10 10 20
+"""
+
+
+@pytest.mark.parametrize("row", SHARES.strip().splitlines())
+def test_jobs_have_the_parts_of_the_time_that_the_row_says(row: str) -> None:
+    """Of each job the row has the GPUs, `*` its weight, `!` if it is fixed, and its quanta."""
+    _, told, expected = row.split(": ")
+    jobs, _, quanta = told.partition(", ")
+    turns = Rotation(QUANTUM_US)
+    for name, job in zip("abcdef", jobs.split(), strict=False):
+        home, _, weight = job.rstrip("!").partition("*")
+        turns.join(Member(name, int(home), float(weight or 1), is_fixed=job.endswith("!")), 0)
+    turns.fill(0)
+    had = after(turns, int(quanta.split()[0]))
+    assert [had[name] // QUANTUM_US for name in sorted(turns.members)] == [
+        *map(int, expected.split())
+    ]
+    for member in turns.members.values():
+        assert not member.is_fixed or member.mask in {0, member.home}
 
 
 def test_who_goes_on_keeps_its_gpus() -> None:
@@ -50,35 +72,6 @@ def test_who_goes_on_keeps_its_gpus() -> None:
     staying = [name for name in following if before[name]]
     assert staying == ["a", "b"]
     assert all(following[name] == before[name] for name in staying)
-
-
-def test_weight_is_the_part_of_the_time() -> None:
-    turns = rotation(1, 1, weights=(3.0, 1.0))
-    had = after(turns, 40)
-    assert had["a"] == 3 * had["b"]
-
-
-def test_heavy_job_cannot_have_more_than_all_of_the_time() -> None:
-    turns = rotation(1, 2, 1, weights=(9.0, 1.0, 1.0))
-    had = after(turns, 40)
-    assert had["a"] == 40 * QUANTUM_US
-    assert had["b"] == had["c"] == 20 * QUANTUM_US
-
-
-def test_gang_has_all_its_gpus_or_none() -> None:
-    turns = rotation(0b11, 0b01, 0b10)
-    had = after(turns, 20)
-    assert had == {"a": 10 * QUANTUM_US, "b": 10 * QUANTUM_US, "c": 10 * QUANTUM_US}
-
-
-def test_job_that_cannot_move_gets_turns_on_its_own_gpus() -> None:
-    turns = Rotation(QUANTUM_US)
-    for name, home in (("a", 1), ("b", 1), ("c", 2)):
-        turns.join(Member(name, home, 1.0, is_fixed=True), 0)
-    turns.fill(0)
-    had = after(turns, 20)
-    assert had == {"a": 10 * QUANTUM_US, "b": 10 * QUANTUM_US, "c": 20 * QUANTUM_US}
-    assert all(member.mask in {0, member.home} for member in turns.members.values())
 
 
 def test_time_beyond_a_quantum_counts() -> None:

@@ -6,13 +6,15 @@ All but Slurm is what the daemon runs: fleet, decisions, certificates, listener.
 import dataclasses
 import pwd
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 from anyio.streams.tls import TLSStream
 
 from shunter import clock
@@ -127,14 +129,17 @@ class MemorySlurm(Slurm):
             if not signal:
                 self.jobs[number].end_s = clock.wall_s()
 
+    def dials_in(self, process: str) -> PilotStream:
+        """Return the connection of the first pilot, of a process of it; nothing is read there."""
+        name = name_in("c1", USER, self.jobs[0].queued())
+        assert name is not None
+        hello = PilotHello(PILOT_VERSION, "serve", process)
+        return PilotStream(cast("TLSStream", None), name, hello, b"")
+
     async def connect(self, fleet: PilotFleet) -> None:
         """Connect the first pilot soon after its start, for ever."""
         await anyio.sleep(10 * CALL_S)
-        name = name_in("c1", USER, self.jobs[0].queued())
-        assert name is not None
-        hello = PilotHello(PILOT_VERSION, "serve", "process")
-        no_tls = cast("TLSStream", None)  # nothing is read or written
-        await fleet.connected(PilotStream(no_tls, name, hello, b""))
+        await fleet.connected(self.dials_in("process"))
 
     async def tell_drains(self, fleet: PilotFleet) -> None:
         """Tell of drains of nodes, for ever."""
@@ -168,6 +173,17 @@ def fleet_of(root: Path, slurm: Slurm, jobs_on: JobsOn) -> PilotFleet:
     return fleet
 
 
+@asynccontextmanager
+async def running(fleet: PilotFleet, *, wants: bool = True) -> AsyncIterator[TaskGroup]:
+    """Have a fleet run, and other tasks beside it, until what is within has been done."""
+    if wants:
+        fleet.want(ONE_JOB)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fleet.run)
+        yield tasks
+        tasks.cancel_scope.cancel()
+
+
 def days(
     root: Path,
     until_s: float,
@@ -191,16 +207,13 @@ def days(
             return (1, 4) if is_busy else (0, 0)
 
         fleet = fleet_of(root, slurm, jobs_on)
-        fleet.want(ONE_JOB)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(fleet.run)
+        async with running(fleet) as tasks:
             if connects:
                 tasks.start_soon(slurm.tell_drains, fleet)
                 tasks.start_soon(slurm.connect, fleet)
             await anyio.sleep(busy_s[0] or until_s)
             fleet.want(())
             await anyio.sleep(until_s - (busy_s[0] or until_s))
-            tasks.cancel_scope.cancel()
         return slurm.told
 
     return VirtualClock().run(main)
@@ -255,23 +268,17 @@ def test_pilot_that_drains_still_does_when_it_connects_again(tmp_path: Path) -> 
     async def main() -> list[list[str]]:
         slurm, drains = MemorySlurm(0.0), list[list[str]]()
         fleet = fleet_of(tmp_path, slurm, lambda _: (1, 4))
-        fleet.want(ONE_JOB)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(fleet.run)
+        async with running(fleet) as tasks:
             await anyio.sleep(3 * CALL_S)
-            name = name_in("c1", USER, slurm.jobs[0].queued())
-            assert name is not None
             for process in ("one", "one", "another"):
-                hello = PilotHello(PILOT_VERSION, "serve", process)
-                stream = PilotStream(cast("TLSStream", None), name, hello, b"")
+                stream = slurm.dials_in(process)
                 tasks.start_soon(fleet.connected, stream)
                 await anyio.sleep(CALL_S)
                 fleet.note_up(N0)
                 drains.append(sorted(fleet.drains))
-                fleet.draining(name, "SIGUSR1", 100.0)
+                fleet.draining(stream.name, "SIGUSR1", 100.0)
                 stream.over.set()
                 await anyio.sleep(CALL_S)
-            tasks.cancel_scope.cancel()
         return drains
 
     assert VirtualClock().run(main) == [[], ["n0"], []]
@@ -306,31 +313,28 @@ def test_answer_about_the_run_before_changes_nothing_of_a_pilot_that_has_dialled
     async def main() -> list[tuple[list[NodeName], frozenset[NodeName], int]]:
         slurm, is_busy = OldAnswer(), [True]
         fleet = fleet_of(tmp_path, slurm, lambda _: (1, 4) if is_busy[0] else (0, 0))
-        fleet.want(ONE_JOB)
         found = []
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(fleet.run)
+
+        def note() -> None:
+            fleet.note_up(N0)
+            found.append((sorted(fleet.drains), fleet.unheld, len(slurm.told)))
+
+        async with running(fleet):
             await anyio.sleep(3 * CALL_S)
-            tasks.cancel_scope.cancel()
-        name = name_in("c1", USER, slurm.jobs[0].queued())
-        assert name is not None
         is_busy[0] = False
         old = cast("dict[str, Any]", of_the_run_before)
         slurm.answer = lambda job: dataclasses.replace(job, **old)
+        stream = slurm.dials_in("of run 1")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fleet.look)
             await anyio.sleep(CALL_S / 2)
-            hello = PilotHello(PILOT_VERSION, "serve", "of run 1")
-            stream = PilotStream(cast("TLSStream", None), name, hello, b"")
             tasks.start_soon(fleet.connected, stream)
             await anyio.sleep(CALL_S)
-            fleet.note_up(N0)
-            found.append((sorted(fleet.drains), fleet.unheld, len(slurm.told)))
-            fleet.draining(name, "SIGUSR1", 100.0)
+            note()
+            fleet.draining(stream.name, "SIGUSR1", 100.0)
             slurm.answer = lambda job: dataclasses.replace(job, restarts=1)
             await fleet.look()
-            fleet.note_up(N0)
-            found.append((sorted(fleet.drains), fleet.unheld, len(slurm.told)))
+            note()
             tasks.cancel_scope.cancel()
         return found
 
@@ -342,12 +346,10 @@ def test_queue_is_asked_for_once_a_poll_however_often_the_demand_changes(tmp_pat
     async def main() -> tuple[int, list[tuple[float, str]]]:
         slurm = MemorySlurm(0.0)
         fleet = fleet_of(tmp_path, slurm, lambda _: (0, 0))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(fleet.run)
+        async with running(fleet, wants=False):
             for turn in range(400):
                 fleet.want(ONE_JOB * (1 + turn % 2))
                 await anyio.sleep(3 * CALL_S)
-            tasks.cancel_scope.cancel()
         return slurm.looks, slurm.told
 
     looks, told = VirtualClock().run(main)
@@ -359,14 +361,12 @@ def test_change_of_the_demand_is_acted_upon_before_the_next_poll(tmp_path: Path)
     async def main() -> list[tuple[float, str]]:
         slurm = MemorySlurm(0.0)
         fleet = fleet_of(tmp_path, slurm, lambda _: (0, 0))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(fleet.run)
+        async with running(fleet, wants=False):
             await anyio.sleep(POLL_S / 2)
             assert fleet.unheld == {N0}
             fleet.want(ONE_JOB)
             await anyio.sleep(POLL_S)
             assert fleet.unheld == set()
-            tasks.cancel_scope.cancel()
         return slurm.told
 
     assert VirtualClock().run(main) == [(POLL_S / 2, "submit")]

@@ -25,10 +25,6 @@ SPLIT = f"{PAIR.replace('1 1 1', '2 1 1')}; ana drains n0 at 2; ana releases j0 
 
 PLACES = [
     *rows(f"""
-a job waits for a checkpoint whose server goes silent while it waits for GPUs
-    {SAVED}; ana drains n0 at 2; ana drains n1 at 2; ana drains n2 at 2; ana releases j0 at 3;
-    n0 is silent at 4
-    => j0, then: 1: held by ana, held, leaves; 3: released by ana; 4: held by checkpoint
 somebody's own hold outlasts the silence
     {SILENT}; ana releases j0 at 3; ana suspends j0 at 4; n0 answers at 5
     => j0, reason: held
@@ -52,16 +48,15 @@ a lost server that is silent after a restart is still lost
 its owner gives up all that is out of reach and no more
     {SAVED}; {MOVED}ana drains n1 at 5; ana releases j0 at 6; j0 saves step 40 at 7;
     ana suspends j0 at 8; n1 is silent at 9; n2 is silent at 9; ana restores n0 at 10;
-    ana releases j0 at 11; bo gives up the checkpoint of j0 at 12
+    ana releases j0 at 11; bo gives up j0 at 12
     => j0, then: 1: held by ana, held, leaves;
        3: released by ana, attempt 2 starts on n1[0] from n0; 4: held by ana, held, leaves;
        6: released by ana, attempt 3 starts on n2[0] from n1 or n0; 8: held by ana, held, leaves;
        11: released by ana, held by checkpoint;
        12: gives n2/3 up, gives n1/2 up, released by checkpoint, attempt 4 starts on n0[0] from n0
 nothing is given up that can be had, or that it runs by
-    {SAVED}; ana gives up the checkpoint of j0 at 2; ana gives up the checkpoint of j9 at 2;
-    ana releases j0 at 3; n0 is silent at 4;
-    ana gives up the checkpoint of j0 at 5
+    {SAVED}; ana gives up j0 at 2; ana gives up j9 at 2; ana releases j0 at 3; n0 is silent at 4;
+    ana gives up j0 at 5
     => j0, then: 1: held by ana, held, leaves;
        3: released by ana, attempt 2 starts on n0[0] from n0
 places are told newest first, each once
@@ -121,7 +116,7 @@ also during the wait after the launch
        3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3;
        500000: released by ana, gets n1[0], launch 3 fails, waits until 1s 500000
 it is given up
-    {BOUND}; ana gives up the checkpoint of j0 at 2s
+    {BOUND}; ana gives up j0 at 2s
     => j0, then: 1: held by ana, held, leaves;
        3: released by ana, gets n1[0], launch 2 fails, waits until 1s 3;
        1s 3: held by checkpoint_stays;

@@ -1,4 +1,4 @@
-"""What people are told of ends, of empty queues, and of scripts that are wrong."""
+"""What people are told of ends, forecasts, empty queues, and scripts that are wrong."""
 
 from datetime import datetime
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.cli import app, end_of, ended_by, local_time, read_script
-from shunter.cli.jobs import _attempt, _failed_launch, _print_queue, _sample, _service
+from shunter.cli import app, end_of, ended_by, forecast_trust, local_time, read_script
+from shunter.cli.jobs import _attempt, _failed_launch, _sample, _service
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,6 @@ def test_service_is_told_in_gpu_hours_where_it_is_known(
     told: dict[str, object], words: str
 ) -> None:
     assert _service(told) == words
-
-
-def test_empty_queue_names_where_ended_jobs_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_queue(
-        {"jobs": [], "now": "2026-11-22T10:00:00+00:00", "total": 0, "states": {}}, explain=False
-    )
-    assert "`shunter history`" in capsys.readouterr().err
 
 
 def submitted(script: Path, *options: str) -> Result:
@@ -141,3 +134,25 @@ def test_failed_launch_is_told_in_full_with_the_next_try_until_one_has_started()
     assert _failed_launch({"attempts": [], "next_try_at": at}) == ""
     said = _failed_launch({"attempts": [failed], "next_try_at": at})
     assert said == f"{told}; the next try is at {local_time(at)} or later"
+
+
+def _found(ended: int | None) -> dict[str, Any]:
+    none = {"jobs": 3, "by_p50": 0, "by_p90": 0, "share_by_p90": 0.0}
+    ends = none if ended is None else {"ended": ended, **none}
+    accuracy = {"moments": 1, **none, "jobs": 0, "ends": ends}
+    found = {"samples": 1, "seq": 9, "now": "now", "assumptions": []}
+    return {**found, "accuracy": accuracy}
+
+
+def test_no_share_of_ends_is_said_where_no_job_has_ended() -> None:
+    assert forecast_trust(_found(0))[2] == "accuracy of ends: not known yet, as no job has ended"
+    assert forecast_trust(_found(1))[2].startswith("accuracy of ends: 0.0 % of 3 past jobs ended")
+    assert forecast_trust(_found(None))[2].startswith(
+        "accuracy of ends: 0.0 % of 3 past jobs ended"
+    )
+
+
+def test_one_is_counted_as_one() -> None:
+    said = forecast_trust(_found(0))
+    assert said[0] == "simulated 1 time from e9 on, now"
+    assert "at 1 past moment, from" in said[3]

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -81,53 +82,56 @@ def test_columns_are_as_wide_as_they_must_be(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "NAME       N\na          1\nlong one  20\n"
 
 
-def test_what_is_not_shown_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    found = {
-        "now": NOW.isoformat(),
-        "total": 1200,
-        "states": {"running": 1, "waiting": 1199},
-        "jobs": [row(1), row(2, "no_capacity")],
-    }
-    _print_queue(found, explain=True)
-    printed = capsys.readouterr()
-    assert printed.err == "1,200 jobs: 1 running, 1,199 waiting; 1,198 more are not shown\n"
-    assert printed.out.splitlines()[-1] == (
+Printed = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Print a queue; return what is on both streams."""
+
+    def printed(*jobs: dict[str, object], explain: bool = False, **states: int) -> tuple[str, str]:
+        found = {"now": NOW.isoformat(), "total": sum(states.values()), "states": states}
+        _print_queue({**found, "jobs": list(jobs)}, explain=explain)
+        return capsys.readouterr()
+
+    return printed
+
+
+def test_empty_queue_names_where_ended_jobs_are(printed: Printed) -> None:
+    assert "`shunter history`" in printed()[1]
+
+
+def test_what_is_not_shown_is_counted(printed: Printed) -> None:
+    jobs = (row(1), row(2, "no_capacity"))
+    out, errors = printed(*jobs, explain=True, running=1, waiting=1199)
+    assert errors == "1,200 jobs: 1 running, 1,199 waiting; 1,198 more are not shown\n"
+    assert out.splitlines()[-1] == (
         "j2: rank 1; too few GPUs are free; needs 2, 1 free; held back by j1"
     )
 
 
-def test_queue_says_what_sized_jobs_have(capsys: pytest.CaptureFixture[str]) -> None:
+def test_queue_says_what_sized_jobs_have(printed: Printed) -> None:
     """The column is there where somebody has what he did not ask for."""
     sized = {**row(1), "cpus_held": 2.5, "memory_mb_held": 12000}
     asked = {**row(2), "cpus": 1.0, "cpus_held": 1.0}
     for jobs, has_column in (([asked], False), ([sized, asked], True)):
-        _print_queue(
-            {"now": NOW.isoformat(), "total": 2, "states": {}, "jobs": jobs}, explain=False
-        )
-        printed = capsys.readouterr().out
-        assert ("WITH" in printed) is has_column
-        assert ("2.5 CPUs, 12,000 MB" in printed) is has_column
+        out, _ = printed(*jobs)
+        assert ("WITH" in out) is has_column
+        assert ("2.5 CPUs, 12,000 MB" in out) is has_column
 
 
-def test_queue_says_who_has_a_turn_and_which_part_of_the_time(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_queue_says_who_has_a_turn_and_which_part_of_the_time(printed: Printed) -> None:
     """The columns are there where somebody takes turns; a job with GPUs of its own has none."""
     turns = {"is_on": True, "fair_share": 4 / 6, "used": 0.65, "held_s": 600.0}
-    jobs = [
-        {**row(1), "turns": turns},
-        {**row(2), "turns": {**turns, "is_on": False, "used": None}},
-        row(3),
+    first, second = turns, {**turns, "is_on": False, "used": None}
+    jobs = [{**row(1), "turns": first}, {**row(2), "turns": second}, row(3)]
+
+    lines = [line.split() for line in printed(*jobs)[0].splitlines()]
+
+    assert [line[-4:-1] for line in lines[:3]] == [
+        ["TURN", "FAIR-SHARE", "USED"],
+        ["now", "0.667", "0.650"],
+        ["waits", "0.667", "–"],
     ]
-    for shown, has_columns in ((jobs, True), ([row(3)], False)):
-        _print_queue(
-            {"now": NOW.isoformat(), "total": 3, "states": {}, "jobs": shown}, explain=False
-        )
-        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-        assert (lines[0][-4:-1] == ["TURN", "FAIR-SHARE", "USED"]) is has_columns
-        if has_columns:
-            assert [line[-4:-1] for line in lines[1:3]] == [
-                ["now", "0.667", "0.650"],
-                ["waits", "0.667", "–"],
-            ]
-            assert lines[3][-4:] == ["–"] * 4
+    assert lines[3][-4:] == ["–"] * 4
+    assert "TURN" not in printed(row(3))[0]

@@ -1,10 +1,20 @@
+"""Quantities as people write and read them."""
+
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from shunter.cli import array_of, dependency_of, memory_mb, point_of, seconds, since_s
+from shunter.cli import (
+    array_of,
+    dependency_of,
+    durations_apart,
+    memory_mb,
+    point_of,
+    seconds,
+    since_s,
+)
 from shunter.core.speeds import unfit_contract
 from shunter.errors import UsageError
 from shunter.events import JobSpec, Level
@@ -73,3 +83,20 @@ def test_contract_that_the_reference_names_is_taken() -> None:
 
     assert len(points) == 3
     assert unfit_contract(spec) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (362_880, 359_640, ("100.8 h", "99.9 h")),
+        (362_880, 362_820, ("6048.0 m", "6047.0 m")),
+        (362_880, 362_879, ("362880.0 s", "362879.0 s")),
+        (3.01, 3.02, ("3.010000 s", "3.020000 s")),
+        (362_880, 200, ("4.2 d", "3.3 m")),
+        (40, 40, ("40 s", "40 s")),
+    ],
+)
+def test_durations_that_differ_are_told_apart(
+    one: float, other: float, told: tuple[str, str]
+) -> None:
+    assert durations_apart(one, other) == told

@@ -1,3 +1,5 @@
+"""Scripts that are submitted: their options, what runs them, which are refused, and names."""
+
 import shlex
 import subprocess
 import sys
@@ -5,61 +7,107 @@ from pathlib import Path
 
 import pytest
 
-from shunter.cli import SCRIPT_BYTES_MOST, command_of, read_script
+from shunter.cli import SCRIPT_BYTES_MOST, command_of, name_of, read_script
 from shunter.errors import NotFoundError, UsageError
 
+BOM, ENV = b"\xef\xbb\xbf", "/usr/bin/env"
+BASH = b"#!/usr/bin/env bash\necho $1\n"
 
-def written(folder: Path, text: str) -> Path:
-    path = folder / "train.sh"
-    path.write_text(text, encoding="utf-8")
+
+def written(folder: Path, name: str, text: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text)
     return path
 
 
-def test_options_end_with_the_first_command(tmp_path: Path) -> None:
-    script = read_script(
-        written(
-            tmp_path,
-            "#!/bin/bash\n# about\n#SHUNTER --gpus 2 # why\n\n  #SHUNTER --name 'a b'\n"
-            "echo\n#SHUNTER --gpus 4\n",
-        )
-    )
-    assert script.words == ("--gpus", "2", "--name", "a b")
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
 
 
-def test_script_of_a_shell_is_submitted_as_it_is_now(tmp_path: Path) -> None:
-    path = written(tmp_path, "#!/usr/bin/env bash\necho $1\n")
-    words = read_script(path).command(["x"])
-    text = "#!/usr/bin/env bash\necho $1\n"
-    assert words == ["/usr/bin/env", "bash", "-c", text, str(path), "x"]
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "train.sh",
+            (
+                b"#!/bin/bash\n# about\n#SHUNTER --gpus 2 # why\n\n  #SHUNTER --name 'a b'\n"
+                b"echo\n#SHUNTER --gpus 4\n"
+            ),
+            ("--gpus", "2", "--name", "a b"),
+        ),
+        ("train.sh", "#!/bin/sh\n# a\u2028#SHUNTER --gpus 2\x0c\necho\n".encode(), ()),
+        ("train.py", b"#SHUNTER --gpus 2\r\nprint()\r\n", ("--gpus", "2")),
+        ("train.py", BOM + b"#SHUNTER --gpus 2\nprint()\n", ("--gpus", "2")),
+    ],
+    ids=["up to the first command", "lines end at line feeds", "CR LF", "byte order mark"],
+)
+def test_options_are_those_of_the_lines_before_the_first_command(
+    tmp_path: Path, name: str, text: bytes, words: tuple[str, ...]
+) -> None:
+    assert read_script(written(tmp_path, name, text)).words == words
 
 
-def test_script_of_another_interpreter_is_run_from_its_file(tmp_path: Path) -> None:
-    path = written(tmp_path, "#!/usr/bin/env python3\nprint()\n")
-    assert read_script(path).command([]) == ["/usr/bin/env", "python3", str(path)]
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("train.sh", BASH, [ENV, "bash", "-c", BASH.decode(), "PATH", "x"]),
+        ("train.sh", b"echo\n", ["/bin/sh", "-c", "echo\n", "PATH", "x"]),
+        ("train.sh", b"#!/usr/bin/env python3\nprint()\n", [ENV, "python3", "PATH", "x"]),
+        ("train.py", b"#SHUNTER --gpus 2\r\nprint()\r\n", ["python3", "PATH", "x"]),
+        ("a.rb", b"#!/usr/bin/env ruby\nputs 1\n", [ENV, "ruby", "PATH", "x"]),
+    ],
+    ids=["a shell", "no first line", "another interpreter", "Python", "another language"],
+)
+def test_script_is_run_by_its_first_line_and_that_of_a_shell_as_it_is_now(
+    tmp_path: Path, name: str, text: bytes, command: list[str]
+) -> None:
+    path = written(tmp_path, name, text)
+    expected = [str(path) if word == "PATH" else word for word in command]
+    assert read_script(path).command(["x"]) == expected
 
 
-def test_script_without_a_first_line_is_for_the_shell(tmp_path: Path) -> None:
-    assert read_script(written(tmp_path, "echo\n")).interpreter == ("/bin/sh",)
-
-
-@pytest.mark.parametrize("line", ["#SHUNTER --name 'a", "#SHUNTER --gpus 2 -- python x"])
-def test_wrong_line_is_named_by_file_and_number(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("train.sh", b"#!/bin/sh\n#SHUNTER --name 'a\n", "train.sh:2"),
+        ("train.sh", b"#!/bin/sh\n#SHUNTER --gpus 2 -- python x\n", "train.sh:2"),
+        *(
+            ("train.py", first + b"\nx\r\n", "train.py:2: the line ends with CR LF")
+            for first in (b"#!/usr/bin/env python3", b"#!/bin/sh")
+        ),
+        *(
+            (name, b"#SHUNTER --gpus 2\rprint()\r", f"{name}:1: the lines end with CR alone")
+            for name in ("train.sh", "train.py", "train")
+        ),
+        *(
+            ("train.sh", BOM + b"#!/bin/bash\necho\n", words)
+            for words in ("train.sh:1: ", "byte order mark")
+        ),
+        ("a.rb", b"puts 1\n", "#!/usr/bin/env ruby, or shunter submit -- ruby PATH"),
+        ("a.R", b"puts 1\n", "#!/usr/bin/env Rscript, or shunter submit -- Rscript PATH"),
+        ("a.ipynb", b"puts 1\n", "jupyter nbconvert --to script PATH"),
+    ],
+)
+def test_script_that_would_not_run_is_refused_by_file_and_line(
+    tmp_path: Path, name: str, text: bytes, words: str
+) -> None:
+    path = written(tmp_path, name, text)
     with pytest.raises(UsageError) as caught:
-        read_script(written(tmp_path, f"#!/bin/sh\n{line}\n"))
-    assert "train.sh:2" in str(caught.value)
+        read_script(path)
+    assert words.replace("PATH", str(path)) in str(caught.value)
 
 
 def test_long_script_is_refused_before_the_kernel_does(tmp_path: Path) -> None:
-    script = read_script(written(tmp_path, "#" * SCRIPT_BYTES_MOST + "##"))
+    script = read_script(written(tmp_path, "train.sh", b"#" * (SCRIPT_BYTES_MOST + 2)))
     with pytest.raises(UsageError):
         script.command([])
 
 
-def test_program_needs_no_script() -> None:
-    assert command_of(["sh", "-c", "true"]) == (["sh", "-c", "true"], None)
-
-
-def test_neither_script_nor_program_is_not_found() -> None:
+@pytest.mark.parametrize("words", [["sh", "-c", "true"], [sys.executable, "train.py"]])
+def test_program_is_run_as_it_is(words: list[str]) -> None:
+    assert command_of(words) == (words, None)
     with pytest.raises(NotFoundError):
         command_of(["no-such-program-or-script"])
 
@@ -67,82 +115,50 @@ def test_neither_script_nor_program_is_not_found() -> None:
 def test_file_of_python_is_run_by_the_environment_that_is_activated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "train.py"
-    path.write_bytes(b"#SHUNTER --gpus 2\r\nprint()\r\n")
-    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    monkeypatch.delenv("CONDA_PREFIX", raising=False)
-    assert read_script(path).command(["x"]) == ["python3", str(path), "x"]
+    path = written(tmp_path, "train.py", b"print()\n")
     for variable in ("CONDA_PREFIX", "VIRTUAL_ENV"):
         python = tmp_path / variable / "bin/python"
         python.parent.mkdir(parents=True)
         python.touch()
         monkeypatch.setenv(variable, str(tmp_path / variable))
         assert read_script(path).interpreter == (str(python),)
-    assert read_script(path).words == ("--gpus", "2")
-
-
-@pytest.mark.parametrize("first", ["#!/usr/bin/env python3", "#!/bin/sh"])
-def test_dos_line_is_named_where_a_first_line_names_the_interpreter(
-    tmp_path: Path, first: str
-) -> None:
-    path = tmp_path / "train.py"
-    path.write_bytes(f"{first}\nx\r\n".encode())
-    with pytest.raises(UsageError, match=r"train\.py:2: the line ends with CR LF"):
-        read_script(path)
-
-
-@pytest.mark.parametrize("name", ["train.sh", "train.py", "train"])
-def test_script_of_lines_that_end_with_cr_alone_is_refused(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(b"#SHUNTER --gpus 2\rprint()\r")
-    with pytest.raises(UsageError, match=rf"{name}:1: the lines end with CR alone.*sed -i"):
-        read_script(path)
-
-
-def test_byte_order_mark_before_the_interpreter_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "train.sh"
-    path.write_bytes(b"\xef\xbb\xbf#!/bin/bash\necho\n")
-    with pytest.raises(UsageError, match=r"train\.sh:1: .*byte order mark") as caught:
-        read_script(path)
-    words = str(caught.value).partition(": sed ")[2]
-    subprocess.run(["sed", *shlex.split(words)], check=True)
-    assert read_script(path).interpreter == ("/bin/bash",)
-
-
-def test_options_after_a_byte_order_mark_of_a_file_of_python_count(tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    path.write_bytes(b"\xef\xbb\xbf#SHUNTER --gpus 2\nprint()\n")
-    assert read_script(path).words == ("--gpus", "2")
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
+    ("text", "first"),
+    [(BOM + b"#!/bin/bash\necho\n", "/bin/bash"), (b"#SHUNTER --gpus 2\recho\r", "/bin/sh")],
+    ids=["byte order mark", "CR alone"],
+)
+def test_command_that_is_named_mends_the_script(tmp_path: Path, text: bytes, first: str) -> None:
+    path = written(tmp_path, "train.sh", text)
+    with pytest.raises(UsageError, match="sed -i") as caught:
+        read_script(path)
+    words = str(caught.value).partition("sed ")[2]
+    subprocess.run(["sed", *shlex.split(words)], check=True)
+    assert read_script(path).interpreter == (first,)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
     [
-        ("a.rb", "#!/usr/bin/env ruby, or shunter submit -- ruby "),
-        ("a.R", "#!/usr/bin/env Rscript, or shunter submit -- Rscript "),
-        ("a.ipynb", "jupyter nbconvert --to script "),
+        ("python train.py --lr 1", "train.py"),
+        ("torchrun --nproc-per-node 2 /data/ana/train.py", "train.py"),
+        ("python -u -m shop.train --out run.sh", "shop.train"),
+        ("torchrun --nproc-per-node 2 -m shop.train", "shop.train"),
+        ("bash run.sh train.py", "run.sh"),
+        ("env A=1 accelerate launch train.py", "train.py"),
+        ("/usr/bin/nvidia-smi -L", "nvidia-smi"),
+        ("./train.sh", "train.sh"),
+        ("sleep --until=x.py", "sleep"),
     ],
 )
-def test_file_of_another_language_without_interpreter_is_not_run_by_a_shell(
-    tmp_path: Path, name: str, advice: str
-) -> None:
-    path = tmp_path / name
-    path.write_text("puts 1\n", encoding="utf-8")
-    with pytest.raises(UsageError) as caught:
-        read_script(path)
-    assert f"{advice}{path}" in str(caught.value)
+def test_job_without_a_name_is_called_by_its_script(command: str, name: str) -> None:
+    assert name_of(command.split()) == name
 
 
-def test_first_line_of_a_file_of_another_language_says_what_runs_it(tmp_path: Path) -> None:
-    path = tmp_path / "a.rb"
-    path.write_text("#!/usr/bin/env ruby\nputs 1\n", encoding="utf-8")
-    assert read_script(path).command([]) == ["/usr/bin/env", "ruby", str(path)]
+def test_text_of_a_program_is_no_name() -> None:
+    assert name_of(["sh", "-c", "echo\npython x.py"]) == "sh"
 
 
-def test_lines_of_a_script_end_at_line_feeds_only(tmp_path: Path) -> None:
-    script = read_script(written(tmp_path, "#!/bin/sh\n# a\u2028#SHUNTER --gpus 2\x0c\necho\n"))
-    assert script.words == ()
-
-
-def test_compiled_program_is_run_as_it_is() -> None:
-    assert command_of([sys.executable, "train.py"]) == ([sys.executable, "train.py"], None)
+def test_long_name_is_cut() -> None:
+    assert name_of(["python", f"{'a' * 60}.py"]) == "a" * 40

@@ -33,7 +33,7 @@ class _Client:
     def handle(self, _job_id: str) -> "_Client":
         return self
 
-    def wait(self) -> dict[str, Any]:
+    def wait(self, _timeout: float | None = None) -> dict[str, Any]:
         return {"id": "j1", "state": "finished", "exit_code": 0, "cause": ""}
 
     def job(self, _job_id: str) -> dict[str, Any]:

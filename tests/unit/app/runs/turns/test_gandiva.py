@@ -10,7 +10,7 @@ from shunter.ask import clock
 from shunter.cli import app
 from shunter.events import TurnEnded, TurnStarted
 from shunter.run import simulate
-from tests.unit.app.runs.traces import config_of, ends_s, verified
+from tests.unit.app.traces import config_of, ends_s, verified
 
 HEAD = "job_id,submit_s,gpus,duration_s"
 

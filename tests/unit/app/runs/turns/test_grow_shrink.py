@@ -11,7 +11,7 @@ from shunter.config import LoadedConfig
 from shunter.errors import TraceError
 from shunter.events import JobResized
 from shunter.run import simulate
-from tests.unit.app.runs.traces import TURNS, config_of, ends_s, verified
+from tests.unit.app.traces import TURNS, config_of, ends_s, verified
 
 HEAD = "job_id,submit_s,gpus,duration_s,gpus_min,gpus_max,suspend_mode"
 COSTS = {"costs": {"suspend": "2s", "migrate": "10s"}}

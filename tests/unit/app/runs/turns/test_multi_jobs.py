@@ -7,7 +7,7 @@ import pytest
 
 from shunter.events import AttemptEnded, JobId, TurnEnded, TurnStarted
 from shunter.run import simulate
-from tests.unit.app.runs.traces import config_of, verified
+from tests.unit.app.traces import config_of, verified
 
 HEAD = "job_id,submit_s,gpus,duration_s,priority,group"
 ONE_GPU = {"nodes": [{"name": "n", "gpus": 1}]}

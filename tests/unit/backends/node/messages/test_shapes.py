@@ -1,12 +1,17 @@
 """Shapes hold what they are given to types, ranges, lengths, and texts that can be encoded."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from shunter.backends.node import (
+    KINDS_NOTED,
+    KINDS_SAID,
+    JobMessage,
     Message,
+    Note,
     WrongMessageError,
     a_flag,
     a_list,
@@ -15,6 +20,7 @@ from shunter.backends.node import (
     field,
     shapes,
 )
+from shunter.backends.node.host import gpus_in
 
 
 class Pair(Message):
@@ -128,3 +134,34 @@ def test_words_of_others_are_made_such_that_they_can_be_kept() -> None:
     assert shapes.cleaned("\ud800" * 9, 6) == "\\ud800"
     assert shapes.cleaned({"a": 1}, 9) == "an object"
     assert shapes.cleaned("ä" * 9, 3) == "äää"
+
+
+SAID: dict[str, Any] = {"rank": 0, "step": 7, "ranks": 2, "turn": 1}
+NOTED: dict[str, Any] = {"n": 1, "at_ns": 5, "mode": "signal", "count": 3, "cause": "c", "mask": 1}
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [(what, name) for what, (needed, _) in KINDS_SAID.items() for name in needed]
+)
+def test_null_is_no_field_of_what_a_job_says(what: str, name: str) -> None:
+    assert JobMessage.decoded({"what": what, **SAID}).what == what
+    with pytest.raises(WrongMessageError, match="is missing"):
+        JobMessage.decoded({"what": what, **SAID, name: None})
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [(what, name) for what, (needed, _) in KINDS_NOTED.items() for name in needed]
+)
+def test_null_is_no_field_of_a_note(what: str, name: str) -> None:
+    assert Note.decoded({"what": what, **NOTED}).what == what
+    with pytest.raises(WrongMessageError, match="is missing"):
+        Note.decoded({"what": what, **NOTED, name: None})
+
+
+def test_gpu_that_says_what_none_does_hides_no_other() -> None:
+    good = {"index": 0, "faults": {}, "uuid": "GPU-a", "utilisation": 3}
+    odd = {"index": 1, "faults": {}, "uuid": "GPU-b", "utilisation": 4e9}
+    answer = {"gpus": [good, odd], "by": "NVML", "code": 0}
+    first, second = gpus_in(f"\nGPUS {json.dumps(answer)}").gpus
+    assert (first.uuid, second.uuid) == ("GPU-a", None)
+    assert (second.index, list(second.faults)) == (1, ["device"])

@@ -1,4 +1,4 @@
-"""The turns of one attempt, as its supervisor has them: on which GPUs the next one may be."""
+"""The turns of one attempt: where the next one may be, and how long a boundary is awaited."""
 
 import fcntl
 from pathlib import Path
@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import Command, JobMessage, Turns, folder_of, hold, members_in, slices_of
+from shunter.backends.node import (
+    Boundary,
+    Command,
+    JobMessage,
+    Turns,
+    folder_of,
+    hold,
+    members_in,
+    slices_of,
+)
 from tests.unit.backends.node.orders import order_of
 
 KEY = ("j0", 1)
@@ -84,3 +93,47 @@ def test_who_stands_within_a_mini_batch_may_be_given_other_gpus_of_its_own(
     attempt.turns.receive(MOVES)
     attempt.turns.reslice(Command(do="slice", weight=1.0, mask=2, pack=""))
     assert members_in(slices_of(attempt.root, "n0"))[KEY].home == 2
+
+
+def said(what: str, **fields: Any) -> JobMessage:
+    return JobMessage(what=what, rank=0, **fields)
+
+
+def test_nobody_waits_for_a_program_that_says_nothing_of_boundaries() -> None:
+    boundary = Boundary()
+    boundary.take(said("progress", state="training"))
+    assert not boundary.ask(5, 100)
+    assert not boundary.is_awaited
+
+
+def test_boundary_is_reached_once_all_ranks_stand_still_for_this_order() -> None:
+    boundary = Boundary()
+    boundary.take(said("turns", ranks=2, moves=False))
+    assert not boundary.ask(4, 100), "the other rank says nothing of boundaries"
+    boundary.take(said("turns", ranks=2, moves=False).replaced(rank=1))
+    assert boundary.ask(5, 100)
+    boundary.take(said("standing", turn=4))
+    boundary.take(said("standing", turn=5))
+    boundary.take(said("standing", turn=5))
+    assert not boundary.is_reached(99)
+    boundary.take(said("standing", turn=5).replaced(rank=1))
+    assert boundary.is_reached(99)
+    boundary.end()
+    assert boundary.ask(6, 200)
+    assert not boundary.is_reached(199), "they have to say so each time"
+    assert boundary.is_reached(200), "or are waited for long enough"
+
+
+def test_program_that_trains_no_more_is_not_waited_for() -> None:
+    boundary = Boundary()
+    boundary.take(said("turns", ranks=1, moves=True))
+    boundary.take(said("progress", state="finished"))
+    assert not boundary.ask(5, 100)
+
+
+def test_only_one_rank_of_one_gpu_can_move() -> None:
+    for gpus, ranks, can in ((1, 1, True), (2, 1, False), (1, 2, False)):
+        boundary = Boundary(gpus)
+        said = JobMessage(what="turns", rank=0, ranks=ranks, moves=True)
+        boundary.take(said)
+        assert boundary.can_move == can
