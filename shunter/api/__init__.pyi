@@ -43,6 +43,7 @@ from .job_rows import (
     dated_why as dated_why,
     queue_document as queue_document,
 )
+from .jobs import history_in_log as history_in_log
 from .output import (
     Lines as Lines,
     Piece as Piece,

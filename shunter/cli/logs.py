@@ -78,9 +78,9 @@ class _Asked:
                 output.note(f"{error}; output goes on if one answers in {absence.patience_s:g} s")
             if not absence.pause():
                 raise UnavailableError(
-                    f"the output of {self.job} did not go on within {absence.patience_s:g} s: given "
-                    "up; the job does not depend on this command: follow it once a daemon answers: "
-                    f"`shunter logs -f {self.job}`"
+                    f"the output of {self.job} did not go on within {absence.patience_s:g} s: "
+                    "given up; the job does not depend on this command: follow it once a daemon "
+                    f"answers: `shunter logs -f {self.job}`"
                 ) from error
             reader.restart()
 

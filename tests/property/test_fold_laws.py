@@ -3,20 +3,24 @@
 The events are those of small simulated runs, with people, costs and failures in some of them.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
 
+from shunter.ask import JobHistory, read_histories
 from shunter.backends.simulated import Costs, Failures
 from shunter.core import Backend, Effect, Input, Scheduler, State, run_rounds
-from shunter.core.fold import replay
+from shunter.core.fold import apply, replay
 from shunter.events import (
     AllocationChanged,
     AttemptLost,
     Event,
     GpusReleased,
+    JobId,
+    JobSubmitted,
     NodeRemoved,
     decode_record,
     encode_payload,
@@ -38,6 +42,7 @@ from tests.factories import (
     trace_job,
 )
 from tests.property.worlds import Scene, scenes
+from tests.replay.recording import reading
 from tests.slices import searched
 
 CROWD = tuple(
@@ -193,3 +198,32 @@ def test_memory_read_again_leads_to_the_same_events_in_any_world(
     scene: Scene, name: str, every: int
 ) -> None:
     assert payload_of(scene, name, every) == payload_of(scene, name, NEVER)
+
+
+SLOW = World(servers=servers(4, 4), jobs=CROWD, costs=Costs(2, 3, 6, 4), round_us=2)
+
+
+@pytest.mark.parametrize("name", POLICY_NAMES)
+@pytest.mark.parametrize("world", [COSTLY, FAILING, SLOW], ids=["costly", "failing", "slow"])
+def test_history_of_a_job_has_its_attempts_where_the_fold_launched_them(
+    world: World, name: str
+) -> None:
+    """In the slow world of `las`, jobs are given other GPUs before they were launched."""
+    events, state, launched = events_of(world, name), State(), {}
+    for event in events:
+        for job in apply(state, event).launched:
+            launched[job.job_id, job.attempt] = job.held
+
+    async def histories() -> dict[JobId, JobHistory]:
+        async with reading(events) as reader:
+            ids = [event.job_id for event in events if isinstance(event, JobSubmitted)]
+            return await read_histories(reader, ids)
+
+    found = {
+        (job_id, attempt.number): attempt.allocation
+        for job_id, history in asyncio.run(histories()).items()
+        for attempt in history.attempts
+    }
+    assert found == {key: launched[key] for key in found}
+    under_way = {(job.job_id, job.attempt) for job in state.jobs.values()}
+    assert launched.keys() - found.keys() <= under_way

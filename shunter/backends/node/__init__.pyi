@@ -125,6 +125,7 @@ from .pilot import (
     PILOT_VERSION as PILOT_VERSION,
     SERVER_NAME as SERVER_NAME,
     PilotAnswer as PilotAnswer,
+    PilotFile as PilotFile,
     UnsafePilotFileError as UnsafePilotFileError,
     dial as dial,
     read_pilot_file as read_pilot_file,

@@ -403,18 +403,28 @@ YEAR_S = 366 * 86_400.0
 
 
 class PilotFile(Message):
-    """What a pilot is told of its daemon: the first line of its file."""
+    """What a pilot is told of its daemon: the first line of its file.
 
-    version: int = field(a_whole(PILOT_VERSION, PILOT_VERSION))
+    `addresses` are names or addresses of the daemon's machine, tried one by one, and `cluster` is
+    its id, below which the agent keeps attempts. A connection on which nothing came for `silent_s`
+    is taken for lost; a pilot in which nothing runs ends when no daemon served it for `patience_s`.
+    Jobs may take `drain_s` to save once Slurm has sent SIGTERM, less than KillWait; and `notice_s`
+    after SIGUSR1, less than the lead in the pilot's --signal=B:USR1@LEAD. `trust` is the daemon's
+    certificate.
+    """
+
+    version: int = field(
+        a_whole(PILOT_VERSION, PILOT_VERSION), default=PILOT_VERSION, is_needed=True
+    )
     name: str = field(a_text(64))
     addresses: tuple[str, ...] = field(a_list(a_text(256), 16))
     port: int = field(a_whole(1, 65535))
     cluster: str = field(a_text(64))
-    silent_s: float = field(a_number(0.1, YEAR_S))
-    patience_s: float = field(a_number(0, YEAR_S))
-    drain_s: float = field(a_number(0, YEAR_S))
-    notice_s: float = field(a_number(0, YEAR_S))
-    trust: str = field(a_text(PILOT_FILE_BYTES_MOST))
+    silent_s: float = field(a_number(0.1, YEAR_S), default=30.0, is_needed=True)
+    patience_s: float = field(a_number(0, YEAR_S), default=900.0, is_needed=True)
+    drain_s: float = field(a_number(0, YEAR_S), default=25.0, is_needed=True)
+    notice_s: float = field(a_number(0, YEAR_S), default=100.0, is_needed=True)
+    trust: str = field(a_text(PILOT_FILE_BYTES_MOST), default="", is_needed=True)
 
 
 class PilotAnswer(Message):

@@ -54,7 +54,6 @@ from .node_service import (
 )
 from .pilot_channel import (
     ClusterAuthority as ClusterAuthority,
-    DialBack as DialBack,
     ListenerSettings as ListenerSettings,
     PilotCertificate as PilotCertificate,
     PilotHello as PilotHello,

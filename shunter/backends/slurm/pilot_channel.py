@@ -25,7 +25,7 @@ import stat
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -41,7 +41,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from shunter import clock
-from shunter.backends.node import PILOT_LINE_BYTES_MOST, PILOT_VERSION, SERVER_NAME, create_private
+from shunter.backends.node import (
+    PILOT_LINE_BYTES_MOST,
+    PILOT_VERSION,
+    SERVER_NAME,
+    PilotFile,
+    create_private,
+)
 from shunter.errors import BackendError, ConfigError
 
 # One authority a cluster (`pilots.pem`, mode 0600) signs a certificate for each pilot. The private
@@ -59,29 +65,6 @@ AUTHORITY_VALID_S = 20 * 365 * 86_400
 CLOCK_SKEW_S = 600.0  # more than munge, and with it Slurm, lets clocks differ
 PRIVATE = 0o077
 PILOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class DialBack:
-    """What the file of a pilot says of its daemon.
-
-    Args:
-        addresses: names or addresses of the daemon's machine, tried one by one.
-        port: where it listens.
-        cluster: the id of the cluster, below which the agent keeps attempts.
-        silent_s: a connection on which nothing came for so long is taken for lost.
-        patience_s: a pilot in which nothing runs ends when no daemon served it for so long.
-        drain_s: how long jobs may take to save once Slurm has sent SIGTERM; less than KillWait.
-        notice_s: the same for SIGUSR1; less than the lead in the pilot's --signal=B:USR1@LEAD.
-    """
-
-    addresses: tuple[str, ...]
-    port: int
-    cluster: str
-    silent_s: float = 30.0
-    patience_s: float = 900.0
-    drain_s: float = 25.0
-    notice_s: float = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +118,19 @@ class ClusterAuthority:
         return context
 
     def issue(
-        self, name: str, path: Path, dial_back: DialBack, *, valid_s: float, wall_s: float
+        self, path: Path, told: PilotFile, *, valid_s: float, wall_s: float
     ) -> PilotCertificate:
         """Write the file of a pilot; one issued before under this name is void then.
 
         Args:
-            name: of the pilot.
             path: where the file is to be, in a folder that is there.
-            dial_back: what it says of us.
+            told: what it says of us, and the pilot's name; our certificate is added.
             valid_s: the pilot's time limit and a margin, which includes its wait in the queue.
             wall_s: now, in seconds since 1970.
         Raises:
             BackendError: the file cannot be written.
         """
+        name = told.name
         if not PILOT_NAME.fullmatch(name):
             raise ValueError(f"{name!r} names no pilot: 1 to 64 letters, digits, '.', '_' or '-'")
         key = ec.generate_private_key(ec.SECP256R1())
@@ -163,13 +146,9 @@ class ClusterAuthority:
                 (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), True),
             ],
         )
-        said = {
-            "version": PILOT_VERSION,
-            "name": name,
-            **asdict(dial_back),
-            # No PEM: who looks for the pilot's own certificate must not find this one.
-            "trust": b64encode(self._certificate.public_bytes(serialization.Encoding.DER)).decode(),
-        }
+        # No PEM: who looks for the pilot's own certificate must not find this one.
+        der = self._certificate.public_bytes(serialization.Encoding.DER)
+        said = {**told, "trust": b64encode(der).decode()}
         content = f"{json.dumps(said)}\n{_key_pem(key)}{_pem(certificate)}"
         try:
             _write_private(path, content, replaces=True)

@@ -16,14 +16,13 @@ import anyio
 
 from shunter import clock
 from shunter.backends.live import AgentProcess, Link, NodeAgent, UnreachedError, install_shared
-from shunter.backends.node import failpoint
+from shunter.backends.node import PilotFile, failpoint
 from shunter.backends.slurm.answers import QueuedJob, duration, end_in_words
 from shunter.backends.slurm.backend import SlurmBackend, SlurmLink, SlurmTransport, node_service
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_service import NodeService, SubmitRefusals
 from shunter.backends.slurm.pilot_channel import (
     ClusterAuthority,
-    DialBack,
     ListenerSettings,
     PilotListener,
     PilotStream,
@@ -442,7 +441,8 @@ class PilotFleet:
         assert self._listener is not None, "it is open"
         assert self._authority is not None, "it is open"
         settings = self._settings
-        dial_back = DialBack(
+        told = PilotFile(
+            name=pilot.name,
             addresses=settings.addresses,
             port=self._port,
             cluster=settings.cluster_id,
@@ -450,9 +450,8 @@ class PilotFleet:
             patience_s=settings.heartbeat_deadline_s,
         )
         certificate = self._authority.issue(
-            pilot.name,
             self._file(pilot),
-            dial_back,
+            told,
             valid_s=pilot.limit_s + QUEUE_DAYS_S,
             wall_s=clock.wall_s(),
         )

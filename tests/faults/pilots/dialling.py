@@ -10,10 +10,9 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.node import PilotAnswer, dial, read_pilot_file
+from shunter.backends.node import PilotAnswer, PilotFile, dial, read_pilot_file
 from shunter.backends.slurm import (
     ClusterAuthority,
-    DialBack,
     ListenerSettings,
     PilotCertificate,
     PilotListener,
@@ -70,9 +69,9 @@ class Daemon:
     def issue(self, name: str = "p1", valid_s: float = HOUR_S, **fields: Any) -> PilotCertificate:
         """Write the file of a pilot, and let it in."""
         reach: dict[str, Any] = {"addresses": ("127.0.0.1",), "port": self.port, "cluster": "c1"}
-        dial_back = DialBack(**{**reach, **fields})
+        told = PilotFile(name=name, **{**reach, **fields})
         path = self.folder / f"{name}.pilot"
-        found = self.authority.issue(name, path, dial_back, valid_s=valid_s, wall_s=time.time())
+        found = self.authority.issue(path, told, valid_s=valid_s, wall_s=time.time())
         self.listener.admit(found)
         return found
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.node import SERVER_NAME, UnsafePilotFileError, dial, read_pilot_file
-from shunter.backends.slurm import (
-    ClusterAuthority,
-    DialBack,
-    ListenerSettings,
-    PilotStream,
-    read_certificate,
+from shunter.backends.node import (
+    SERVER_NAME,
+    PilotFile,
+    UnsafePilotFileError,
+    dial,
+    read_pilot_file,
 )
+from shunter.backends.slurm import ClusterAuthority, ListenerSettings, PilotStream, read_certificate
 from tests.faults.pilots.dialling import HOUR_S, PATIENCE_S, daemon, ended, exchanged, until
 
 pytestmark = pytest.mark.asyncio
@@ -96,9 +96,8 @@ async def test_certificate_is_known_again_after_a_restart_of_the_daemon(tmp_path
         found = read_certificate(issued.path)
         assert found == issued
         again.listener.admit(found)
-        again.authority.issue(
-            "p2", tmp_path / "p2", DialBack(("x",), 1, "c1"), valid_s=1, wall_s=time.time()
-        )
+        other = PilotFile(name="p2", addresses=("x",), port=1, cluster="c1")
+        again.authority.issue(tmp_path / "p2", other, valid_s=1, wall_s=time.time())
         head, rest = issued.path.read_text().split("\n", 1)
         issued.path.write_text(json.dumps({**json.loads(head), "port": again.port}) + "\n" + rest)
         _, answer = await again.dial(issued.path)
@@ -112,9 +111,9 @@ async def test_key_of_another_is_refused(tmp_path: Path, others: str) -> None:
         issued = here.issue()
         (tmp_path / "other").mkdir()
         stranger = ClusterAuthority.load(tmp_path / "other", time.time())
-        dial_back = DialBack(("127.0.0.1",), here.port, "c1")
+        told = PilotFile(name="p1", addresses=("127.0.0.1",), port=here.port, cluster="c1")
         path = tmp_path / "strange.pilot"
-        stranger.issue("p1", path, dial_back, valid_s=HOUR_S, wall_s=time.time())
+        stranger.issue(path, told, valid_s=HOUR_S, wall_s=time.time())
         theirs, ours = path.read_text(), issued.path.read_text()
         if others == "cluster":  # it trusts ours all the same
             path.write_text(ours.partition("\n")[0] + "\n" + theirs.partition("\n")[2])

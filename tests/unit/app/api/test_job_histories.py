@@ -1,7 +1,11 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
+import pytest
+
+from shunter.api import history_in_log
 from shunter.ask import ENDED_MOST, JobHistories, JobHistory, read_histories
 from shunter.events import (
     NOTHING,
@@ -35,6 +39,7 @@ from shunter.events import (
     SuspendEscalated,
     SuspendMode,
 )
+from shunter.events.log import LogReader
 from tests.factories import (
     attempt_started,
     granted,
@@ -46,6 +51,7 @@ from tests.factories import (
 )
 from tests.replay.recording import reading
 
+T = TypeVar("T")
 JOB = JobId("j1")
 RULE = Because("las")
 
@@ -129,6 +135,38 @@ def test_history_that_is_unclear_is_left_to_the_log() -> None:
     for event in MOVED[7:]:
         lives.take(event)
     assert lives.of(JOB) == asyncio.run(read(MOVED, JOB))
+
+
+class Log:
+    """What a daemon reads its histories from; while it reads, more becomes durable."""
+
+    def __init__(self, events: Sequence[Event], *durable: int) -> None:
+        self.events, self.durable = events, list(durable)
+        self.histories, self.last_seq = JobHistories(), self.durable.pop(0)
+        self.stream = self.past = self.site = self
+
+    async def read(self, work: Callable[[LogReader], Awaitable[T]]) -> T:
+        async with reading(self.events) as reader:
+            found = await work(reader)
+        self.last_seq = self.durable.pop(0) if self.durable else self.last_seq
+        return found
+
+    async def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
+        for seq, event in enumerate(self.events[after:], after + 1):
+            yield seq, event
+
+
+@pytest.mark.parametrize(
+    "durable", [(5, 6), (5, 7, 9), (6, 9), (9, 13)], ids=lambda seqs: "-".join(map(str, seqs))
+)
+def test_history_that_is_read_goes_on_with_what_becomes_durable_meanwhile(
+    durable: tuple[int, ...],
+) -> None:
+    """It is read again where that is unclear: when the job is moved, by the seventh event."""
+    services: Any = Log(MOVED, *durable)
+    found = asyncio.run(history_in_log(services, JOB))
+    assert found is services.histories.of(JOB)
+    assert found == asyncio.run(read(MOVED, JOB, durable[-1]))
 
 
 def test_grant_that_was_not_launched_is_no_attempt() -> None:

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from shunter.backends.node import read_pilot_file
-from shunter.backends.slurm import ClusterAuthority, DialBack, read_certificate
+from shunter.backends.node import PilotFile, read_pilot_file
+from shunter.backends.slurm import ClusterAuthority, read_certificate
 from shunter.errors import BackendError, ConfigError
 
-DIAL_BACK = DialBack(("login1", "192.0.2.7"), 7000, "c1", drain_s=20.0)
 WALL_S = 1_800_000_000.0
+
+
+def told(name: str = "p1") -> PilotFile:
+    addresses = ("login1", "192.0.2.7")
+    return PilotFile(name=name, addresses=addresses, port=7000, cluster="c1", drain_s=20.0)
 
 
 def authority(root: Path) -> ClusterAuthority:
@@ -56,7 +60,7 @@ def test_damaged_key_pair_is_told_with_what_to_do(tmp_path: Path, content: str) 
 
 def test_file_of_a_pilot_says_where_the_daemon_is_and_for_how_long(tmp_path: Path) -> None:
     path = tmp_path / "p1.pilot"
-    issued = authority(tmp_path).issue("p1", path, DIAL_BACK, valid_s=3600, wall_s=WALL_S)
+    issued = authority(tmp_path).issue(path, told(), valid_s=3600, wall_s=WALL_S)
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     assert certificate.not_valid_after_utc.timestamp() == WALL_S + 3600
     assert (issued.name, issued.path) == ("p1", path)
@@ -71,7 +75,7 @@ def test_each_pilot_has_a_key_of_its_own(tmp_path: Path) -> None:
     ours, keys = authority(tmp_path), set()
     for name in ("p1", "p2", "p1"):
         path = tmp_path / name
-        ours.issue(name, path, DIAL_BACK, valid_s=3600, wall_s=WALL_S)
+        ours.issue(path, told(name), valid_s=3600, wall_s=WALL_S)
         keys.add(path.read_text().partition("-----BEGIN PRIVATE KEY-----")[2][:200])
     assert len(keys) == 3
 
@@ -79,12 +83,12 @@ def test_each_pilot_has_a_key_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "../x", "ä", "x" * 65, "-x", "a b", "a\n"])
 def test_name_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="names no pilot"):
-        authority(tmp_path).issue(name, tmp_path / "x", DIAL_BACK, valid_s=1, wall_s=WALL_S)
+        authority(tmp_path).issue(tmp_path / "x", told(name), valid_s=1, wall_s=WALL_S)
 
 
 def test_folder_that_is_gone_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="cannot write the file of pilot p1") as caught:
-        authority(tmp_path).issue("p1", tmp_path / "gone" / "p1", DIAL_BACK, valid_s=1, wall_s=1e9)
+        authority(tmp_path).issue(tmp_path / "gone" / "p1", told(), valid_s=1, wall_s=1e9)
     assert caught.value.retryable
 
 
