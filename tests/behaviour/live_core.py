@@ -21,7 +21,7 @@ told to, or so much later as the script says. Clauses of a scene, beside those o
 
 import heapq
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -297,7 +297,7 @@ def _observation(name: str, what: str, value: str) -> Seen:
     return of_server if name.startswith("n") else of_job
 
 
-def life_of(events: list[Event], job: JobId, resumed: Resumed) -> str:
+def life_of(events: Sequence[Event], job: JobId, resumed: Resumed) -> str:
     """Return what a log says of a job, in words: `5s: attempt 1 starts; 9s: …`."""
     moments: dict[int, list[str]] = {}
     for event in events:

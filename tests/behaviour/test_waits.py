@@ -2,19 +2,14 @@
 
 import pytest
 
-from shunter.events import AttemptStarted
 from tests.behaviour.displacements import (
-    cpus_taken,
-    displaced,
+    CPUS_TAKEN,
+    DISPLACED,
+    DISPLACED_FOR_CPUS,
     displaced_before_the_round,
-    displaced_for_cpus,
     granted_gpus_taken,
 )
 from tests.behaviour.waits_scenes import Row, check, row
-from tests.factories import allocation, job_id
-from tests.replay.eventful_run import S
-from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel
-from tests.replay.recording import Recorded
 
 WAYS = "others before it end, leave or fall behind it, or servers join"
 FULL = "servers 4; j0: 4 GPUs for 100; j1: 2 GPUs for 5 at 1; under fifo_backfill"
@@ -436,7 +431,7 @@ RELEASES = [
 ]
 
 GAVE = "it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0"
-DISPLACED = [
+OTHERS_HAVE = [
     row(
         "its GPUs turned out to be another's, and no round has looked at it since",
         displaced_before_the_round,
@@ -456,20 +451,20 @@ DISPLACED = [
     ),
     row(
         "its attempt is withdrawn, since Slurm gave its GPUs to another",
-        displaced,
+        DISPLACED,
         "j1 at 20",
         phase="suspending",
         says_last=f"{GAVE}; it waits again once its attempt is over",
     ),
     row(
         "where Slurm put the other is told as it was found, not as it was planned",
-        displaced,
+        DISPLACED,
         "j0 at 10",
         headline="j0 has been launching on n1[0-3] for ",
     ),
     row(
         "a round that has looked at it says what it lacks",
-        displaced,
+        DISPLACED,
         "j1",
         reason="no_capacity",
         reasons=["no_capacity"],
@@ -478,7 +473,7 @@ DISPLACED = [
     ),
     row(
         "others hold too many of the GPUs",
-        displaced,
+        DISPLACED,
         "j2",
         reason="gpus_taken",
         says_first=(
@@ -490,14 +485,14 @@ DISPLACED = [
     ),
     row(
         "others take CPUs that it needs",
-        displaced_for_cpus,
+        DISPLACED_FOR_CPUS,
         "j0 at 10",
         says_last="it was displaced at T+00:00:00.00001: others hold 1 GPU and 12 CPUs of n0; "
         "it waits again once its attempt is over",
     ),
     row(
         "others hold the CPUs beside free GPUs",
-        cpus_taken,
+        CPUS_TAKEN,
         "j0 at 20",
         reason="cpu_or_memory_short",
         queue_part="others hold 12 CPUs of n0, 9 CPUs of n1",
@@ -508,60 +503,28 @@ DISPLACED = [
 ]
 
 
-def contended(*candidates: tuple[int, str], times: int = 1) -> Recorded:
-    """Return a log in which j0 has n0; then j1 was proposed, so often, for a whole server."""
-    script = ProposedScript()
-    script.step(submit(0), submit(1), submit(2))
-    script.step(propose(0, allocation(n0=0b1111)))
-    for number, node in candidates:
-        for again in range(times):
-            script.step(propose(number, allocation(**{node: 0b1111})), after_us=S + 60 * S * again)
-    return script.recorded()
-
-
-def second_turn(node: str = "") -> Recorded:
-    """Return a log under `gavel` in which j2 waited for its turn and has it; then proposed."""
-    script = under_gavel()
-    script.step(submit(0), submit(1), submit(2))
-    script.step(propose(0, allocation(n0=0b1111)), propose(1, allocation(n1=0b1111)))
-    script.step(*(AttemptStarted(0, job_id(number), 1) for number in (0, 1)))
-    script.idle(61 * S)
-    if node:
-        script.step(propose(2, allocation(**{node: 0b1111})))
-    return script.recorded()
-
-
-def rejected() -> Recorded:
-    return contended((1, "n0"))
-
-
-def rejected_again() -> Recorded:
-    return contended((1, "n0"), times=3)
-
-
-def approved() -> Recorded:
-    return contended((1, "n1"))
-
-
-def rejected_in_turn() -> Recorded:
-    return second_turn("n0")
-
-
-def granted_in_turn() -> Recorded:
-    return second_turn("n1")
-
-
+CONTENDED = """
+    live, decentralised=yes; launches take 9s; servers 4 4; j0: 4 GPUs at 1s; j1: 4 GPUs at 1s;
+    j2: 4 GPUs at 1s; ana proposes j0 on n0[0-3] at 2s
+"""
+REJECTED = f"{CONTENDED}; ana proposes j1 on n0[0-3] at 3s"
+APPROVED = f"{CONTENDED}; ana proposes j1 on n1[0-3] at 3s"
+AGAIN = f"{REJECTED}; ana proposes j1 on n0[0-3] at 64s; ana proposes j1 on n0[0-3] at 185s"
+SECOND_TURN = f"""
+    under gavel; {CONTENDED.replace("9s", "1s")}; ana proposes j1 on n1[0-3] at 2s;
+    leaving takes 9s; until 62s
+"""
 PROPOSED = [
     row(
         "no job scheduler has proposed a place yet",
-        contended,
+        CONTENDED,
         "j1",
         reason="awaiting_proposal",
         says_first="the order lets it start, and no place was proposed for it yet",
     ),
     row(
         "free GPUs are for one before it, whose place is to be proposed",
-        contended,
+        CONTENDED,
         "j2",
         reason="no_capacity",
         says_part="4 GPUs of what is free are for j1: before it in the order, with a place yet "
@@ -569,7 +532,7 @@ PROPOSED = [
     ),
     row(
         "the proposed GPUs were not free",
-        rejected,
+        REJECTED,
         "j1",
         reason="proposal_rejected",
         headline="j1 has waited for 2s: proposal_rejected",
@@ -577,23 +540,31 @@ PROPOSED = [
         "GPUs n0[0-3] were not free for it (no_capacity: GPUs of node n0 are taken); "
         "proposed again from T+",
     ),
-    row(
-        "not for the third time", rejected_again, "j1", says_first_part=", 3 times in a row by then"
-    ),
-    row("the proposed GPUs were free", approved, "j1", phase="launching", reason=None),
-    row("and before, it waited", approved, f"j1 at {2 * S}", reason="awaiting_proposal"),
+    row("not for the third time", AGAIN, "j1", says_first_part=", 3 times in a row by then"),
+    row("the proposed GPUs were free", APPROVED, "j1", phase="launching", reason=None),
+    row("and before, it waited", APPROVED, "j1 at 2s", reason="awaiting_proposal"),
     row(
         "its turn has come under gavel",
-        second_turn,
+        SECOND_TURN,
         "j2",
         reasons=["share_met", "awaiting_proposal"],
     ),
-    row("its turn has come in vain", rejected_in_turn, "j2", reason="proposal_rejected"),
-    row("in its turn it was granted", granted_in_turn, "j2", reason="waiting_for_release"),
+    row(
+        "its turn has come in vain",
+        f"{SECOND_TURN}; ana proposes j2 on n0[0-3] at 61s",
+        "j2",
+        reason="proposal_rejected",
+    ),
+    row(
+        "in its turn it was granted",
+        f"{SECOND_TURN}; ana proposes j2 on n1[0-3] at 61s",
+        "j2",
+        reason="waiting_for_release",
+    ),
 ]
 
 TABLE = [
-    *(*CAPACITY, *OF_ITS_OWN, *OF_SERVERS, *PROMISED, *RELEASES, *DISPLACED, *PROPOSED),
+    *(*CAPACITY, *OF_ITS_OWN, *OF_SERVERS, *PROMISED, *RELEASES, *OTHERS_HAVE, *PROPOSED),
 ]
 
 

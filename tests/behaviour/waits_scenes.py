@@ -74,6 +74,7 @@ from shunter.events import (
 from shunter.workloads import TraceJob
 from tests.behaviour.live_core import LiveRecorded, LiveScript, Resumed, gpus_of, life_of, us
 from tests.factories import Outcome, World, node_added, policy, quota, run, servers, trace_job
+from tests.replay.proposing.proposed_run import gavel
 from tests.replay.recording import Recorded, asked, record
 
 REASONS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
@@ -384,7 +385,8 @@ class _Reading:
             self.live = LiveScript(fields_of(rest))
         elif kind == "under":
             name, _, params = rest.partition(", ")
-            self.under = policy(name, **fields_of(params)) if params else name
+            named: Any = gavel() if name == "gavel" else name
+            self.under = policy(name, **fields_of(params)) if params else named
         elif kind == "until":
             self._made["until_us"] = us(rest)
         elif kind == "rounds":
@@ -432,15 +434,9 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "depends_on_any_end_of": lambda text: (Dependency(JobId(text), DependsWhen.any),),
     **dict.fromkeys(
         (
-            *(
-                "only_lower",
-                "launches_first",
-                "keeps_homes",
-                "at_boundary",
-                "checkpoints_stay",
-                "launches_wait",
-            ),
-            *("bounds_departures", "retries_elsewhere", "split_may_change", "decentralised"),
+            *("only_lower", "launches_first", "keeps_homes", "at_boundary", "checkpoints_stay"),
+            *("launches_wait", "bounds_departures", "retries_elsewhere", "split_may_change"),
+            "decentralised",
         ),
         "yes".__eq__,
     ),
@@ -450,6 +446,10 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "round_ends": RoundEnds,
     "by_model": lambda text: tuple(
         (model, int(us)) for model, _, us in (one.partition(":") for one in text.split("+"))
+    ),
+    "tolerance": lambda text: tuple(
+        (Level(level), float(speed))
+        for level, _, speed in (x.partition(":") for x in text.split("+"))
     ),
     "moving": lambda text: frozenset({JobId(text)}),
 }

@@ -1,16 +1,14 @@
 """GPU utilisation and memory by nvidia-ml-py, to compare the readings of agents with.
 
-It is imported at the first reading. An error never leaves this module: a machine without a driver,
-a GPU that fell off the bus and a function that a card lacks are facts about the machine.
+An error never leaves this module: a machine without a driver, a GPU that fell off the bus and a
+function that a card lacks are facts about the machine.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
-from shunter.backends.live import EXPLANATIONS, GpuFault, GpuUse, fault_of_code
+from shunter.backends.live import GpuFault, GpuUse, fault_of_code
 
 _MIB = 1 << 20
 
@@ -22,37 +20,19 @@ class NoGpus:
     fault: GpuFault
     detail: str = ""
 
-    @property
-    def explanation(self) -> str:
-        """What it means and what to do, in one line."""
-        return EXPLANATIONS[self.fault] + (f" ({self.detail})" if self.detail else "")
-
 
 class GpuReader:
-    """Reads the GPUs of this machine; each reading opens and closes NVML.
+    """Reads the GPUs of this machine; each reading opens and closes NVML."""
 
-    Opening costs little beside a sample interval, and a driver that was reloaded or a library
-    that was updated in the meantime is seen without a restart of the supervisor.
-    """
+    def __init__(self, binding: Any) -> None:
+        self._nvml = binding
 
-    def __init__(self, binding: ModuleType | None = None) -> None:
-        self._nvml: Any = binding
-
-    def read(self, indices: Iterable[int] | None = None) -> tuple[GpuUse, ...] | NoGpus:
-        """Return a reading of each of the GPUs, all by default, or why there is none."""
-        if self._nvml is None:
-            try:
-                self._nvml = import_module("pynvml")
-            except ImportError:
-                return NoGpus(GpuFault.no_binding)
+    def read(self) -> tuple[GpuUse, ...] | NoGpus:
+        """Return a reading of each of the GPUs, or why there is none."""
         nvml = self._nvml
         try:
             nvml.nvmlInit()
-        except nvml.NVMLError as error:
-            return NoGpus(fault_of(error), str(error))
-        try:
-            wanted = range(nvml.nvmlDeviceGetCount()) if indices is None else indices
-            return tuple(self._device(index) for index in wanted)
+            return tuple(self._device(index) for index in range(nvml.nvmlDeviceGetCount()))
         except nvml.NVMLError as error:
             return NoGpus(fault_of(error), str(error))
         finally:

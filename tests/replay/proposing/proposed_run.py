@@ -60,10 +60,13 @@ class ProposedScript:
         return Recorded(list(self.events), rebuilt(self.policy, self.core.rules))
 
 
+def gavel() -> GavelPolicy:
+    """Return `gavel` with turns of a minute."""
+    return GavelPolicy(MaxMinFairness(), PLACEMENTS["consolidated"](), Timing(60 * S, 600 * S))
+
+
 def under_gavel() -> ProposedScript:
-    """Return a live scheduler under `gavel` with turns of a minute."""
-    objective, where = MaxMinFairness(), PLACEMENTS["consolidated"]()
-    return ProposedScript(by=GavelPolicy(objective, where, Timing(60 * S, 600 * S)))
+    return ProposedScript(by=gavel())
 
 
 def submit(name: int, gpus: int = 4, **fields: object) -> SubmitJob:

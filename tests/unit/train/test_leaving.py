@@ -41,14 +41,41 @@ class Writer(threading.Thread):
         self.join()
 
 
-@pytest.mark.parametrize("is_daemon", [False, True])
-def test_thread_that_writes_is_waited_for(tmp_path: Path, is_daemon: bool) -> None:
-    def save(folder: Path) -> None:
-        (folder / "index").touch()
-        Writer(folder / "weights", daemon=is_daemon).start()
+def begins(begin: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Return a `save` that writes an index, and begins to write the file `weights`."""
 
-    folder, _ = store(tmp_path).write(1, {}, save)
-    assert (folder / "weights").read_text() == "whole"
+    def save(folder: Path) -> object:
+        (folder / "index").touch()
+        return begin(folder / "weights")
+
+    return save
+
+
+def written(root: Path, save: Callable[[Path], object]) -> str:
+    """Save; return what `weights` holds then."""
+    folder, _ = store(root).write(1, {}, save)
+    return (folder / "weights").read_text().strip()
+
+
+def future(path: Path) -> Writer:
+    """Return one that writes once its result is asked for."""
+    writer = Writer(path, daemon=True)
+    writer.start()
+    return writer
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda path: Writer(path).start(),
+        lambda path: Writer(path, daemon=True).start(),
+        future,
+        lambda path: [future(path)],
+    ],
+    ids=["thread", "daemon", "future", "futures"],
+)
+def test_what_writes_is_waited_for(tmp_path: Path, begin: Callable[[Path], object]) -> None:
+    assert written(tmp_path, begins(begin)) == "whole"
 
 
 class Silent(threading.Thread):
@@ -74,13 +101,8 @@ def test_daemon_that_computes_for_long_before_it_writes_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaving, "_DAEMON_WAIT_S", 0.0)
-
-    def save(folder: Path) -> None:
-        (folder / "index").touch()
-        Silent(folder / "weights", asked=3).start()
-
-    folder, _ = store(tmp_path).write(1, {}, save)
-    assert (folder / "weights").read_text() == "whole"
+    save = begins(lambda path: Silent(path, asked=3).start())
+    assert written(tmp_path, save) == "whole"
 
 
 class FromQueue(Silent):
@@ -101,13 +123,7 @@ def test_daemon_that_save_gives_work_to_is_waited_for(tmp_path: Path) -> None:
     writer.start()
     while not leaving.alive().threads[writer]:
         time.sleep(0.001)
-
-    def save(folder: Path) -> None:
-        (folder / "index").touch()
-        writer.paths.put(folder / "weights")
-
-    folder, _ = store(tmp_path).write(1, {}, save)
-    assert (folder / "weights").read_text() == "whole"
+    assert written(tmp_path, begins(writer.paths.put)) == "whole"
 
 
 def test_daemon_that_only_waits_for_work_does_not_keep_a_checkpoint(
@@ -115,12 +131,7 @@ def test_daemon_that_only_waits_for_work_does_not_keep_a_checkpoint(
 ) -> None:
     monkeypatch.setattr(leaving, "_DAEMON_WAIT_S", 0.0)
     begun = FromQueue()
-
-    def save(folder: Path) -> None:
-        (folder / "weights").touch()
-        begun.start()
-
-    store(tmp_path).write(1, {}, save)
+    store(tmp_path).write(1, {}, begins(lambda _: begun.start()))
     assert begun.left == 1
 
 
@@ -130,28 +141,10 @@ def test_checkpoint_whose_daemon_is_at_work_for_ever_fails(
     monkeypatch.setattr(leaving, "_DAEMON_WAIT_S", 0.0)
     monkeypatch.setattr(leaving, "_LOOK_EVERY_S", 0.0)
     begun = Silent(tmp_path / "late", asked=0)
-
-    def save(folder: Path) -> None:
-        (folder / "index").touch()
-        begun.start()
-
     with pytest.raises(OSError, match="is still at work after 120 s: let `save` wait for it"):
-        store(tmp_path).write(1, {}, save)
+        store(tmp_path).write(1, {}, begins(lambda _: begun.start()))
     assert not clock
     begun.has_computed.release()
-
-
-@pytest.mark.parametrize("wrapped", [lambda future: future, lambda future: [future]])
-def test_future_that_save_returns_is_waited_for(
-    tmp_path: Path, wrapped: Callable[[object], object]
-) -> None:
-    def save(folder: Path) -> object:
-        writer = Writer(folder / "weights", daemon=True)
-        writer.start()
-        return wrapped(writer)
-
-    folder, _ = store(tmp_path).write(1, {}, save)
-    assert (folder / "weights").read_text() == "whole"
 
 
 def test_folder_that_save_leaves_empty_is_no_checkpoint(tmp_path: Path) -> None:
@@ -256,16 +249,14 @@ def hear(process: subprocess.Popen[str]) -> None:
     process.stdout.readline()
 
 
-@pytest.mark.parametrize("begins", ["sleep 0.5", "echo half > $0; sleep 0.5"])
-def test_process_that_save_begins_is_waited_for(tmp_path: Path, begins: str) -> None:
+@pytest.mark.parametrize("first", ["sleep 0.5", "echo half > $0; sleep 0.5"])
+def test_process_that_save_begins_is_waited_for(tmp_path: Path, first: str) -> None:
     with ExitStack() as begun:
 
-        def save(folder: Path) -> None:
-            (folder / "index").touch()
-            begun.enter_context(shell(f"{begins}; echo whole > $0", folder / "weights"))
+        def begin(path: Path) -> None:
+            begun.enter_context(shell(f"{first}; echo whole > $0", path))
 
-        folder, _ = store(tmp_path).write(1, {}, save)
-        assert (folder / "weights").read_text() == "whole\n"
+        assert written(tmp_path, begins(begin)) == "whole"
 
 
 def test_how_a_process_has_ended_is_left_for_the_script_to_read(tmp_path: Path) -> None:
@@ -329,14 +320,12 @@ def test_process_that_was_there_before_is_waited_for_while_it_has_a_file_open(
 ) -> None:
     with shell(HOLDS, tmp_path) as writer:
 
-        def save(folder: Path) -> None:
-            (folder / "index").touch()
-            say(writer, f"{folder / 'weights'}")
+        def begin(path: Path) -> None:
+            say(writer, f"{path}")
             hear(writer)
             clock.extend([lambda: say(writer), lambda: hear(writer), clock.clear])
 
-        folder, _ = store(tmp_path).write(1, {}, save)
-        assert (folder / "weights").read_text() == "whole\n"
+        assert written(tmp_path, begins(begin)) == "whole"
 
 
 def test_checkpoint_of_which_a_process_never_closes_a_file_is_refused(

@@ -14,15 +14,14 @@ from shunter.events import (
     Reason,
     Wait,
 )
-from tests.behaviour.displacements import displaced
+from tests.behaviour import displacements
+from tests.behaviour.waits_scenes import played
 from tests.factories import job_id, node_added, node_name, servers
 from tests.replay.recording import reading
 
 J0 = job_id(0)
 N0 = node_name(0)
-
-
-DISPLACED = displaced()
+DISPLACED = played(displacements.DISPLACED)
 
 
 def test_a_lost_server_is_told_as_lost_though_others_hold_gpus_too() -> None:

@@ -138,14 +138,18 @@ def test_root_removes_as_the_user_of_the_job(tmp_path: Path, theirs: Path) -> No
     assert not theirs.exists()
 
 
-def test_what_the_user_could_not_remove_stays(tmp_path: Path, theirs: Path) -> None:
+def test_what_the_user_could_not_remove_stays_and_keeps_no_other_job(
+    tmp_path: Path, theirs: Path
+) -> None:
     """Goal: root's rights remove nothing. Method: a folder of root's within the attempt."""
     (theirs / "1/ours").mkdir(mode=0o700)
     (theirs / "1/ours/file").write_text("x")
-    found = remove_attempts(str(tmp_path), ["j1"])
-    assert found["removed"] == 0
+    (tmp_path / "jobs/j2/1").mkdir(parents=True)
+    found = remove_attempts(str(tmp_path), ["j1", "j2"])
+    assert found["removed"] == 1
     assert f"user {SOMEBODY} cannot remove" in found["error"]
     assert (theirs / "1.gone/ours/file").read_text() == "x"
+    assert not (tmp_path / "jobs/j2").exists()
 
 
 def test_removal_that_was_cut_short_goes_on_as_the_same_user(tmp_path: Path, theirs: Path) -> None:
@@ -154,11 +158,3 @@ def test_removal_that_was_cut_short_goes_on_as_the_same_user(tmp_path: Path, the
     os.chown(theirs / "1.gone", SOMEBODY, SOMEBODY)
     assert removed(tmp_path, "j1") == 0
     assert not theirs.exists()
-
-
-def test_one_job_that_cannot_be_removed_keeps_no_other(tmp_path: Path, theirs: Path) -> None:
-    (theirs / "1/ours").mkdir(mode=0o700)
-    (theirs / "1/ours/file").write_text("x")
-    (tmp_path / "jobs/j2/1").mkdir(parents=True)
-    assert remove_attempts(str(tmp_path), ["j1", "j2"])["removed"] == 1
-    assert not (tmp_path / "jobs/j2").exists()

@@ -51,7 +51,7 @@ from shunter.core import (
     WorldEnded,
 )
 from shunter.core.speeds import SpeedModel
-from shunter.events import Allocation, JobId, NodeName, Share, Sharing, facts
+from shunter.events import Allocation, JobId, JobSpec, NodeName, Share, Sharing, facts
 from shunter.workloads import TraceJob
 from tests.behaviour.waits_scenes import blocks, fields_of, job_in
 from tests.factories import allocation, drive, job_id, job_spec, node_name
@@ -227,8 +227,8 @@ class _Reading:
             self.attempts[job] = number
         place = self._place(where or "n0")
         made: dict[str, Callable[[], Effect]] = {
-            "launch": lambda: Launch(job, number, place, job_spec()),
-            "resume": lambda: Resume(job, number, place, job_spec()),
+            "launch": lambda: Launch(job, number, place, self._spec(job, place)),
+            "resume": lambda: Resume(job, number, place, self._spec(job, place)),
             "migrate": lambda: Migrate(job, number, place),
             "reshape": lambda: ReshapeAttempt(job, number, place),
             "suspend": lambda: SuspendAttempt(job, number),
@@ -238,6 +238,11 @@ class _Reading:
             "weigh": lambda: Weigh(job, number, float(value)),
         }
         return made[what]()
+
+    def _spec(self, name: JobId, place: Allocation) -> JobSpec:
+        """Return what a job asks for, of the size that it is given if it is elastic."""
+        specs = [job.spec for job in self.jobs if job.job_id == name and job.spec.gpus_max]
+        return specs[0].resized(place.gpus) if specs else job_spec()
 
     def _place(self, text: str) -> Allocation:
         shares = []

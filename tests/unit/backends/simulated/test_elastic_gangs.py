@@ -1,82 +1,60 @@
-"""Gangs of another size than was submitted: the same work, faster or slower; computed by hand."""
-
-from typing import Any
+"""Gangs of another size than was submitted: the same work, by hand."""
 
 import pytest
 
-from shunter.backends.simulated import NO_COSTS, Costs, Samples, SimulatedBackend
-from shunter.core import Launch, Resume
 from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
-from shunter.events import AttemptStarted, GpuType, Level, ProfileSampled
-from tests.factories import allocation, configuration, job_id, job_spec, node_name, trace_job
-from tests.unit.backends.simulated.driving import Hand, ends, suspend
+from shunter.events import GpuType
+from tests.factories import configuration, node_name
+from tests.unit.backends.simulated.driving import Case, cases
 
-J0 = job_id(0)
-V100 = GpuType("v100")
 NODES = {node_name(0): configuration(8), node_name(1): configuration(8)}
 RATES = {JobKind("resnet", 2): 10.0, JobKind("resnet", 4): 15.0}
-TABLE = ThroughputTable({V100: RATES}, base_type=V100)
-ELASTIC: dict[str, Any] = {"gpus_min": 1, "gpus_max": 8}
+TABLE = ThroughputTable({GpuType("v100"): RATES}, base_type=GpuType("v100"))
+PLAIN, BY_TABLE = SpeedModel(NODES), SpeedModel(NODES, throughput=TABLE)
+J0 = "j0: 2 GPUs for 100, gpus_min=1, gpus_max=8"
+
+CASES = [
+    *cases(
+        f"""
+one GPU takes twice the time of the two that were submitted
+    {J0}; 0: launch j0 on n0
+    => 0: j0 starts at 0.5; 200: j0 ends
+two take it
+    {J0}; 0: launch j0 on n0[0-1]
+    => 0: j0 starts; 100: j0 ends
+three take two thirds
+    {J0}; 0: launch j0 on n0[0-2]
+    => 0: j0 starts at 1.5; 67: j0 ends
+eight a quarter
+    {J0}; 0: launch j0 on n0[0-7]
+    => 0: j0 starts at 4; 25: j0 ends
+work done with one size is done for the next: of 60 left four do half each
+    {J0}; costs suspend_us=3, migrate_us=7; 0: launch j0 on n0[0-1]; 40: suspend j0;
+    43: resume j0 on n0[0-3]
+    => 0: j0 starts; 40: j0 leaves; 43: j0 is gone; 50: j0 starts at 2 #2; 80: j0 ends #2
+distance counts for the gang that it has: half as fast over two servers, with twice the GPUs
+    {J0}, tolerance=server:1+cluster:0.5; 0: launch j0 on n0[0-1]+n1[0-1]
+    => 0: j0 starts; 100: j0 ends
+samples tell the mini-batches of the size that it has: two steps of the submitted one in one
+    {J0}, total_steps=50; samples every_us=15; 0: launch j0 on n0[0-3]; until 20
+    => 0: j0 starts at 2; 15: j0 tells step 15 with 1e-06 s a step
+""",
+        PLAIN,
+    ),
+    *cases(
+        f"""
+a table that knows both sizes says how much faster one is
+    {J0}, model=resnet; 0: launch j0 on n0[0-3]; until 0
+    => 0: j0 starts at 1.5
+and nothing of one that is not in it
+    {J0}, model=resnet; 0: launch j0 on n0[0-7]; until 0
+    => 0: j0 starts at 4
+""",
+        BY_TABLE,
+    ),
+]
 
 
-def world(speeds: SpeedModel, costs: Costs = NO_COSTS, **fields: Any) -> Hand:
-    """Return a world in which a job of two GPUs has arrived, with 100 us of work for them."""
-    job = trace_job(0, 2, lasts=100, **ELASTIC, **fields)
-    hand = Hand(SimulatedBackend([job], costs=costs, speeds=speeds, samples=Samples(15)))
-    hand.until(0)
-    return hand
-
-
-def goes_on(hand: Hand, attempt: int, gpus: int, **fields: Any) -> None:
-    """Order the attempt of a gang of another size."""
-    spec = job_spec(2, **ELASTIC, **fields).resized(gpus)
-    order = Launch if attempt == 1 else Resume
-    hand.orders(order(J0, attempt, allocation(n0=(1 << gpus) - 1), spec))
-
-
-@pytest.mark.parametrize(
-    ("gpus", "takes_us"), [(1, 200), (2, 100), (3, 67), (4, 50), (8, 25)], ids=str
-)
-def test_gang_of_another_size_is_as_fast_as_it_has_gpus(gpus: int, takes_us: int) -> None:
-    hand = world(SpeedModel(NODES))
-    goes_on(hand, 1, gpus)
-    assert ends(hand.goes_on()) == {J0: takes_us}
-
-
-def test_work_done_with_one_size_is_done_for_the_next() -> None:
-    """40 us on two GPUs do 40 of 100; the other 60 take 30 on four, after 3 to suspend and 7."""
-    hand = world(SpeedModel(NODES), Costs(suspend_us=3, migrate_us=7))
-    goes_on(hand, 1, 2)
-    hand.until(40)
-    hand.orders(suspend())
-    hand.until(43)
-    goes_on(hand, 2, 4)
-    seen = hand.goes_on()
-    (started,) = [one for one in seen if isinstance(one, AttemptStarted)]
-    assert (started.at_us, started.speed) == (50, 2.0)
-    assert ends(seen) == {J0: 80}
-
-
-@pytest.mark.parametrize(("gpus", "speed"), [(4, 1.5), (8, 4.0)], ids=["in table", "not in it"])
-def test_table_that_knows_both_sizes_says_how_much_faster(gpus: int, speed: float) -> None:
-    hand = world(SpeedModel(NODES, throughput=TABLE), model="resnet")
-    goes_on(hand, 1, gpus, model="resnet")
-    (started,) = [one for one in hand.until(0) if isinstance(one, AttemptStarted)]
-    assert started.speed == speed
-
-
-def test_distance_counts_for_the_gang_that_it_has() -> None:
-    """Half as fast over two servers, and twice as many GPUs: as fast as what was submitted."""
-    curve: dict[str, Any] = {"tolerance": ((Level.server, 1.0), (Level.cluster, 0.5))}
-    hand = world(SpeedModel(NODES), **curve)
-    spec = job_spec(2, **ELASTIC, **curve).resized(4)
-    hand.orders(Launch(J0, 1, allocation(n0=0b11, n1=0b11), spec))
-    assert ends(hand.goes_on()) == {J0: 100}
-
-
-def test_samples_tell_the_mini_batches_of_the_size_it_has() -> None:
-    hand = world(SpeedModel(NODES), total_steps=50)
-    goes_on(hand, 1, 4, total_steps=50)
-    (sample, *_) = [one for one in hand.until(20) if isinstance(one, ProfileSampled)]
-    assert sample.step == 15
-    assert sample.batch_s == pytest.approx(1e-6)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gangs_are_as_fast_as_the_row_says(case: Case) -> None:
+    assert case.seen() == case.sees

@@ -47,10 +47,21 @@ def entry(path: str, kind: Kind = "file", *, new: bool = True, at: int = 1) -> L
     return ListedEntry(path, kind, 0o600, at, 0, "", "", new)
 
 
-def told(
-    *entries: ListedEntry, gone: Iterable[str] = (), generation: int = 0, whole: bool = False
-) -> Told:
-    return Told(entries, gone, generation, whole)
+def told(text: str = "", *more: ListedEntry) -> Told:
+    """Return what a host lists: new files, (old) ones, folders/, links>, -gone, @generation."""
+    entries, gone, generation = [*more], list[str](), 0
+    for word in text.removesuffix(" whole").split():
+        kind = KINDS.get(word.strip("()")[-1:], "file")
+        if word.startswith("-"):
+            gone.append(word[1:])
+        elif word.startswith("@"):
+            generation = int(word[1:])
+        else:
+            entries.append(entry(word.strip("()").rstrip("/>"), kind, new=word[0] != "("))
+    return Told(entries, gone, generation, text.endswith(" whole"))
+
+
+KINDS: dict[str, Kind] = {"/": "folder", ">": "link"}
 
 
 def lines_of(entries: Iterable[ListedEntry]) -> Iterator[bytes]:
@@ -83,63 +94,36 @@ def joined(*parts: Told) -> list[tuple[NodeName, ListedEntry]]:
     ]
 
 
-def origins(*parts: Told) -> dict[str, str]:
-    """Return the host of each path, but for that of the folder itself."""
-    return {entry.path: node for node, entry in joined(*parts) if entry.path}
-
-
-def test_file_comes_from_where_it_was_changed() -> None:
-    first = told(entry("0"), entry("1", new=False), generation=2)
-    second = told(entry("0", new=False), entry("1"), generation=2)
-    assert origins(first, second) == {"0": N0, "1": N1}
-
-
-def test_file_that_several_have_changed_is_the_lowest_ranks() -> None:
-    assert origins(told(entry("a")), told(entry("a"), entry("b"))) == {"a": N0, "b": N1}
-
-
-def test_file_that_nobody_has_changed_is_that_of_the_latest_transfer() -> None:
-    """One of the hosts got a checkpoint for an attempt that never ran, the other did not."""
-    first = told(entry("1", new=False), generation=2)
-    second = told(entry("1", new=False), generation=4)
-    assert origins(first, second, first) == {"1": N1}
-
-
-def test_file_that_one_has_removed_is_gone_unless_another_has_changed_it() -> None:
-    first = told(gone=["0-old", "1"], generation=2)
-    second = told(entry("0-old", new=False), entry("1"), generation=2)
-    assert origins(first, second) == {"1": N1}
-
-
-def test_host_that_got_all_for_an_attempt_that_never_ran_has_all() -> None:
-    """The other's files are older: what it changed is in there already."""
-    whole = told(entry("0", new=False), entry("1", new=False), generation=3, whole=True)
-    assert origins(told(entry("0"), entry("1")), whole) == {"0": N1, "1": N1}
-
-
-def test_folder_with_files_of_one_is_no_link_of_another() -> None:
-    first = told(entry("d", "link"))
-    second = told(entry("d", "folder"), entry("d/e", "folder"), entry("d/e/f"))
-    assert [(each.path, each.kind) for _, each in joined(first, second)] == [
-        ("", "folder"),
-        ("d", "folder"),
-        ("d/e", "folder"),
-        ("d/e/f", "file"),
-    ]
-
-
-def test_folder_that_one_has_removed_stays_for_what_another_has_written_in_it() -> None:
-    first = told(gone=["d", "d/0"], generation=2)
-    second = told(
-        entry("d", "folder", new=False), entry("d/0", new=False), entry("d/1"), generation=2
-    )
-    assert origins(first, second) == {"d": N1, "d/1": N1}
+@pytest.mark.parametrize(
+    ("parts", "chosen"),
+    [
+        (("0 (1) @2", "(0) 1 @2"), "0 n0, 1 n1"),
+        (("a", "a b"), "a n0, b n1"),
+        (("(1) @2", "(1) @4", "(1) @2"), "1 n1"),
+        (("-0-old -1 @2", "(0-old) 1 @2"), "1 n1"),
+        (("0 1", "(0) (1) @3 whole"), "0 n1, 1 n1"),
+        (("d>", "d/ d/e/ d/e/f"), "d/ n1, d/e/ n1, d/e/f n1"),
+        (("-d -d/0 @2", "(d/) (d/0) d/1 @2"), "d/ n1, d/1 n1"),
+    ],
+    ids=[
+        "from where it was changed",
+        "that of the lowest rank, if several have changed it",
+        "that of the latest transfer, if nobody has: for an attempt that never ran",
+        "gone if one has removed it, unless another has changed it",
+        "that of who got all for an attempt that never ran: what was changed is in there",
+        "a folder with files of one is no link of another",
+        "a folder that one has removed stays for what another has written in it",
+    ],
+)
+def test_file_is_that_of_the_host_that_the_row_says(parts: Sequence[str], chosen: str) -> None:
+    marks = {"folder": "/", "link": ">", "file": ""}
+    found = [(each, node) for node, each in joined(*map(told, parts)) if each.path]
+    assert ", ".join(f"{each.path}{marks[each.kind]} {node}" for each, node in found) == chosen
 
 
 def test_parents_come_first_and_folders_have_their_latest_time() -> None:
-    first = told(entry("a", "folder", at=5), entry("a/x"), entry("a-b"))
-    second = told(entry("a", "folder", at=9), entry("a/y"))
-    found = joined(first, second)
+    first, second = (entry("a", "folder", at=at) for at in (5, 9))
+    found = joined(told("a/x a-b", first), told("a/y", second))
     assert [each.path for _, each in found] == ["", "a", "a/x", "a/y", "a-b"]
     assert found[1][1].mtime_ns == 9
 
@@ -151,9 +135,8 @@ def test_checkpoint_without_an_entry_is_none() -> None:
 
 
 def test_file_without_its_folder_is_refused() -> None:
-    parts = told(entry("d", "link")), told(entry("d/e"))
     with pytest.raises(BackendError, match="host n1 listed a file without its folder"):
-        joined(*parts)
+        joined(told("d>"), told("d/e"))
 
 
 @pytest.fixture
@@ -171,9 +154,9 @@ def test_gang_may_have_as_many_files_as_one_job_and_those_that_are_the_same_once
     lists, half = FileLists(), few // 2 + 1
     same = [entry(str(number)) for number in range(half)]
     for node in (N0, N1):
-        take(lists, node, told(*same))
+        take(lists, node, told("", *same))
     others = [entry(f"other-{number}") for number in range(few - half)]
-    take(lists, N2, told(*others))
+    take(lists, N2, told("", *others))
     with pytest.raises(TooManyEntriesError, match="more than 1,000 files and folders, each"):
         lists.take(next(lines_of([entry("one more")])))
 
@@ -232,7 +215,7 @@ def test_record_that_is_none_fails_the_launch_alone(record: object) -> None:
 )
 def test_lists_of_few_long_paths_are_large_as_well(paths: Sequence[str], *, is_large: bool) -> None:
     lists = FileLists()
-    take(lists, N0, told(*map(entry, paths)))
+    take(lists, N0, told("", *map(entry, paths)))
     assert lists.is_large is is_large
 
 
@@ -255,7 +238,7 @@ def test_entry_that_is_none_of_a_file_is_refused(fields: list[object]) -> None:
 def lists_of(*parts: Sequence[ListedEntry]) -> FileLists:
     lists = FileLists()
     for node, entries in zip((N0, N1), parts, strict=False):
-        take(lists, node, told(*entries))
+        take(lists, node, told("", *entries))
     lists.join()
     return lists
 

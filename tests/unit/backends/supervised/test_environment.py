@@ -87,15 +87,14 @@ def test_secret_stands_in_the_command_again_on_every_host() -> None:
     assert rank.env["TOKEN"] == "abcd"
 
 
-def test_secret_stands_in_the_command_again() -> None:
-    command = ["curl", "-H", "Authorization: {secret:TOKEN}", "{secret:TOKEN}{secret:KEY}"]
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("Authorization: {secret:TOKEN}", "Authorization: abcd"),
+        ("{secret:TOKEN}{secret:KEY}", "abcd{secret:TOKEN}"),
+        *((other, other) for other in ("curl", "{secret:NONE}", "{x}", "secret:TOKEN")),
+    ],
+)
+def test_only_a_secret_of_the_job_stands_in_its_command_again(words: str, told: str) -> None:
     given = {"TOKEN": "abcd", "KEY": "{secret:TOKEN}"}
-    assert filled(command, given) == ["curl", "-H", "Authorization: abcd", "abcd{secret:TOKEN}"]
-
-
-def test_what_is_no_secret_of_the_job_stays_as_it_is() -> None:
-    assert filled(["{secret:NONE}", "{x}", "secret:TOKEN"], {"TOKEN": "abcd"}) == [
-        "{secret:NONE}",
-        "{x}",
-        "secret:TOKEN",
-    ]
+    assert filled(["-H", words], given) == ["-H", told]

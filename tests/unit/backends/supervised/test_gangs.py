@@ -16,7 +16,7 @@ from shunter.backends.live import (
     merged,
     told_of,
 )
-from shunter.backends.node import Known, Note, Send, SendAnswer, Shares, Status
+from shunter.backends.node import Known, Note, Send, SendAnswer, Shares
 from shunter.core import Terminate
 from shunter.events import (
     Allocation,
@@ -34,28 +34,72 @@ from shunter.events import (
 from tests.factories import job_id
 from tests.unit.backends.node.orders import known_of, started_of, status_of
 
-
-def record(state: str = "running", **status: object) -> Known:
-    """Return what an agent tells of its part."""
-    started = None if state in ("absent", "starting") else started_of(ranks=[{"cpus": []}])
-    ended = status_of(**{"ended_ns": 10, **status}) if state == "ended" else None
-    return known_of(state, started=started, status=ended)
+WHYS = ("suspend", "terminate", "fence", "heartbeat")
 
 
-def gang(*records: Known | None) -> Gang:
+def record(told: str = "running") -> Known:
+    """Return what an agent tells of its part: `ended 75 suspend, suspended, saved at 30`, say."""
+    state, *words = told.replace(",", "").split()
+    if state != "ended":
+        started = None if state in ("absent", "starting") else started_of(ranks=[{"cpus": []}])
+        return known_of(state, started=started)
+    why = next((word for word in words if word in WHYS), "")
+    at_ns = int(words[-1]) if "at" in words else 10
+    fields = {name: name in words for name in ("suspended", "saved")}
+    status = status_of(code=int(words[0]), why=why, ended_ns=at_ns, **fields)
+    return known_of(state, started=started_of(ranks=[{"cpus": []}]), status=status)
+
+
+def gang(told: str) -> Gang:
+    """Return a gang by what is told of its parts; of `unknown` ones nothing is."""
+    records = [None if each == "unknown" else record(each) for each in told.split(" | ")]
     parts = {NodeName(f"n{number}"): Part(known) for number, known in enumerate(records)}
     return Gang(Watch(job_id(0), 1), parts)
 
 
-def end_of(*records: Known) -> Status:
-    """Return how a gang of such parts ended."""
-    status = merged(gang(*records)).status
-    assert status is not None
-    return status
+@pytest.mark.parametrize(
+    ("told", "whole", "orders"),
+    [
+        ("running | starting", "running but not all of it", ""),
+        ("running | unknown", "running but not all of it", ""),
+        ("running | running", "running", ""),
+        ("ended 0 | running", "running", ""),
+        ("ended 3 | running", "running", "n1 terminate"),
+        ("ended 75 suspended saved | running", "running", "n1 suspend"),
+        ("ended 137 fence | running", "running", "n1 fence"),
+        ("ended 137 heartbeat | running", "running", "n1 fence"),
+        ("ended 143 terminate | running", "running", "n1 terminate"),
+        ("lost | running", "running", "n1 fence"),
+        ("absent | running", "running but not all of it", "n0 fence, n1 fence"),
+        ("ended 0 | lost", "lost", ""),
+        ("ended 0 | ended 0", "ended 0", ""),
+        ("ended 143 terminate at 30 | ended 3 at 20", "ended 3 at 30", ""),  # the first failure
+        ("ended 0 | ended 75 suspend suspended saved", "ended 75 suspend suspended saved", ""),
+        (
+            "ended 75 suspend suspended saved | ended 143 suspend suspended",
+            "ended 75 suspend suspended",
+            "",
+        ),
+        ("ended 143 terminate | ended 137 heartbeat at 30", "ended 137 heartbeat at 30", ""),
+    ],
+)
+def test_gang_is_what_its_parts_are_and_the_end_of_one_is_passed_on(
+    told: str, whole: str, orders: str
+) -> None:
+    one, expected = gang(told), record(whole)
+    found = merged(one)
+    assert ", ".join(f"{node} {order}" for node, order in one.due().items()) == orders
+    assert found.state == expected.state
+    assert (found.started is None) is ("not all" in whole)
+    assert found.started is None or len(found.started.ranks) == len(one.parts)
+    if expected.status is not None:
+        assert found.status is not None
+        names = ("code", "suspended", "saved", "why", "ended_ns")
+        assert [found.status[name] for name in names] == [expected.status[n] for n in names]
 
 
 def test_ranks_may_run_once_all_parts_have_started_and_the_start_is_told_after_that() -> None:
-    inbox, apart = Inbox(), gang(record(), record("starting"))
+    inbox, apart = Inbox(), gang("running | starting")
     assert apart.goes_due() == []
     apart.parts[NodeName("n1")].learn(record())
     assert apart.goes_due() == ["n0", "n1"]
@@ -68,10 +112,10 @@ def test_ranks_may_run_once_all_parts_have_started_and_the_start_is_told_after_t
 
 
 def test_ranks_of_a_gang_that_is_to_leave_may_run_no_more() -> None:
-    apart = gang(record(), record())
+    apart = gang("running | running")
     apart.ask(Terminate(job_id(0), 1))
     assert apart.goes_due() == []
-    assert gang(record()).goes_due() == []  # on one server nobody waits
+    assert gang("running").goes_due() == []  # on one server nobody waits
 
 
 @pytest.mark.asyncio
@@ -89,7 +133,7 @@ async def test_no_rank_may_run_while_the_agent_of_another_is_known_not_to_answer
         def look(self, job: str, attempt: int) -> None:
             """Look at it soon."""
 
-    both = gang(record(), record())
+    both = gang("running | running")
     there = {name: Agent(name, is_up=name == "n0") for name in both.parts}
     agents = cast("Mapping[NodeName, NodeAgent]", there)
     await deliver(both, agents, lambda *_: None)
@@ -100,57 +144,14 @@ async def test_no_rank_may_run_while_the_agent_of_another_is_known_not_to_answer
     assert both.goes_due() == []
 
 
-def test_gang_has_started_once_all_its_parts_have() -> None:
-    assert merged(gang(record(), record("starting"))).started is None
-    assert merged(gang(record(), None)).started is None
-    started = merged(gang(record(), record())).started
-    assert started is not None
-    assert len(started.ranks) == 2
-
-
-def test_gang_is_over_once_all_its_parts_are() -> None:
-    assert merged(gang(record("ended"), record())).state == "running"
-    assert merged(gang(record("ended"), record("ended"))).state == "ended"
-    assert merged(gang(record("ended"), record("lost"))).state == "lost"
-
-
-@pytest.mark.parametrize(
-    ("status", "order"),
-    [
-        ({"code": 0}, None),
-        ({"code": 3}, "terminate"),
-        ({"code": 75, "suspended": True, "saved": True}, "suspend"),
-        ({"code": 137, "why": "fence"}, "fence"),
-        ({"code": 137, "why": "heartbeat"}, "fence"),
-        ({"code": 143, "why": "terminate"}, "terminate"),
-    ],
-)
-def test_end_of_one_part_is_passed_on_to_the_others(
-    status: dict[str, object], order: str | None
-) -> None:
-    due = gang(record("ended", **status), record()).due()
-    assert due == ({} if order is None else {"n1": order})
-
-
-@pytest.mark.parametrize("state", ["lost", "absent"])
-def test_part_that_is_gone_fences_the_others(state: str) -> None:
-    due = gang(record(state), record()).due()
-    assert due[NodeName("n1")] == "fence"
-    assert (NodeName("n0") in due) == (state == "absent")
-
-
 def test_part_whose_start_is_under_way_is_not_missed() -> None:
-    one = gang(record("absent"), record())
+    one = gang("absent | running")
     one.parts[NodeName("n0")].is_starting = True
     assert one.due() == {}
 
 
-def test_part_that_is_unknown_ends_nobody() -> None:
-    assert gang(None, record()).due() == {}
-
-
 def test_stronger_order_is_given_after_a_weaker_one_and_none_twice() -> None:
-    one = gang(record(), record())
+    one = gang("running | running")
     one.asked = "suspend"
     assert set(one.due().values()) == {"suspend"}
     for part in one.parts.values():
@@ -161,7 +162,7 @@ def test_stronger_order_is_given_after_a_weaker_one_and_none_twice() -> None:
 
 
 def test_parts_stop_and_continue_as_last_asked_unless_they_must_leave() -> None:
-    both = gang(record(), record())
+    both = gang("running | running")
     both.stance = "stop"
     assert set(both.due().values()) == {"stop"}
     for part in both.parts.values():
@@ -175,7 +176,7 @@ def test_parts_stop_and_continue_as_last_asked_unless_they_must_leave() -> None:
 
 def test_part_is_held_to_its_shares_once_it_runs_and_while_it_may_stay() -> None:
     few, many = (Shares(cpus_milli=each, memory_mb=1, cpus=(0,)) for each in (500, 900))
-    both = gang(record(), record("starting"))
+    both = gang("running | starting")
     first, second = both.parts
     both.shares = {first: few, second: few}
     assert both.shares_due() == {first: few}
@@ -188,27 +189,6 @@ def test_part_is_held_to_its_shares_once_it_runs_and_while_it_may_stay() -> None
     assert both.shares_due() == {}
 
 
-def test_first_failure_is_the_code_of_the_gang() -> None:
-    first = record("ended", code=3, ended_ns=20)
-    ended = record("ended", code=143, why="terminate", ended_ns=30)
-    status = end_of(ended, first)
-    assert (status.code, status.suspended, status.ended_ns) == (3, False, 30)
-
-
-def test_gang_is_suspended_if_no_part_failed_and_saved_if_all_have() -> None:
-    saved = record("ended", code=75, suspended=True, saved=True, why="suspend")
-    stopped = record("ended", code=143, suspended=True, saved=False, why="suspend")
-    done = record("ended", code=0)
-    assert end_of(saved, done).saved is True
-    assert end_of(saved, stopped).saved is False
-    assert end_of(saved, stopped).suspended is True
-
-
-def test_gang_of_which_a_part_was_fenced_has_not_ended_by_itself() -> None:
-    fenced = record("ended", code=137, why="heartbeat")
-    assert end_of(record("ended", code=0), fenced).why == "heartbeat"
-
-
 def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
     parts = [
         Part(record("absent")),
@@ -216,6 +196,11 @@ def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
         Part(record("absent"), is_refused=True),
     ]
     assert [part.is_over for part in parts] == [False, True, True]
+    for other, state in (("absent", "absent"), ("lost", "lost")):
+        one = gang(f"absent | {other}")
+        for part in one.parts.values():
+            part.ordered = "fence"
+        assert merged(one).state == state
 
 
 def test_what_one_part_says_is_told_after_all_have_started() -> None:
@@ -224,7 +209,7 @@ def test_what_one_part_says_is_told_after_all_have_started() -> None:
         Note(what="training", n=1, at_ns=1),
         Note(what="saved", n=2, at_ns=2, checkpoint="c", step=4, bytes=5),
     )
-    both, inbox = gang(None, None), Inbox()
+    both, inbox = gang("unknown | unknown"), Inbox()
     first, second = both.parts.values()
     first.learn(record().replaced(notes=notes))
     second.learn(record("starting"))
@@ -240,7 +225,7 @@ def test_what_one_part_says_is_told_after_all_have_started() -> None:
 
 def turning(**noted: int) -> tuple[Gang, Part, Part]:
     """Return a gang on two servers that takes turns, of which a term has told some facts."""
-    both = gang(None, None)
+    both = gang("unknown | unknown")
     both.watch.told_start = True
     shares = tuple(Share(name, 1) for name in both.parts)
     both.watch.planned = Allocation(shares, Sharing.sliced)
@@ -302,7 +287,7 @@ def test_news_of_a_gang_does_not_wait_for_a_server_that_is_lost() -> None:
     assert changes(both) == ["n0 has it"]
 
 
-LEFT = {"code": 75, "suspended": True, "saved": True}
+LEFT = "ended 75, suspended, saved"
 
 
 @pytest.mark.parametrize(
@@ -315,7 +300,8 @@ LEFT = {"code": 75, "suspended": True, "saved": True}
     ],
 )
 def test_who_left_unasked_says_who_ended_it(cause: str, drain: str, asked: str, told: str) -> None:
-    one = gang(record("ended", **LEFT).replaced(cause=cause))
+    one = gang("unknown")
+    one.parts[NodeName("n0")].learn(record(LEFT).replaced(cause=cause))
     one.asked, one.watch.told_start = asked, True
     facts = [stamped(7) for stamped in told_of(one, Inbox(), drain)]
     assert facts == [
@@ -325,7 +311,7 @@ def test_who_left_unasked_says_who_ended_it(cause: str, drain: str, asked: str, 
 
 
 def test_turns_are_given_anew_until_a_supervisor_has_taken_them() -> None:
-    sliced = gang(record())
+    sliced = gang("running")
     sliced.given = Allocation((Share(NodeName("n0"), 1),), Sharing.sliced)
     assert not sliced.turns_due(), "of its weight nothing is known yet"
     sliced.weight = 1.0

@@ -14,7 +14,7 @@ from shunter.backends.live import (
     profile_of,
 )
 from shunter.backends.node import GpuReading, Sample
-from shunter.events import JobId, NodeName, ProfileSampled
+from shunter.events import NodeName, ProfileSampled
 from tests.factories import job_id
 from tests.unit.backends.node.orders import known_of, started_of
 
@@ -94,28 +94,17 @@ def test_jobs_that_share_a_gpu_have_their_own_processes_there() -> None:
     assert found == {"j1": 60, "j2": 40, "j3": 100}
 
 
-JOB = JobId("j1")
-SAMPLE = Sample(
-    job=JOB,
-    attempt=2,
-    at_ns=1,
-    step=40,
-    batch_s=0.3,
-    printed=False,
-    pids=(10, 11),
-    cpus=1.5,
-    memory_mb=500,
-)
+SAMPLE = sample(40, 500, attempt=2).replaced(batch_s=0.3, pids=(10, 11), cpus=1.5)
 
 
 def profile(*gpus: GpuUse, is_exclusive: bool = True) -> ProfileSampled:
-    return profile_of(7, JOB, 2, SAMPLE, gpus, is_exclusive=is_exclusive)
+    return profile_of(7, J0, 2, SAMPLE, gpus, is_exclusive=is_exclusive)
 
 
 def sampled(at_s: float, batch_s: float = 0.1) -> ProfileSampled:
     return ProfileSampled(
         at_us=int(at_s * 1e6),
-        job_id=JOB,
+        job_id=J0,
         attempt=1,
         batch_s=batch_s,
         gpu_utilisation=0.8,
@@ -130,7 +119,7 @@ def test_profile_joins_the_sample_and_the_gpus() -> None:
     )
     assert profile(*gpus) == ProfileSampled(
         at_us=7,
-        job_id=JOB,
+        job_id=J0,
         attempt=2,
         step=40,
         batch_s=0.3,
@@ -171,7 +160,7 @@ def test_change_is_kept_but_not_more_often_than_allowed() -> None:
 def test_noise_of_an_idle_job_is_no_news() -> None:
     downsampler = Downsampler()
     quiet = [
-        ProfileSampled(second * 10**6, JOB, 1, cpus=0.001 * (second % 7)) for second in range(60)
+        ProfileSampled(second * 10**6, J0, 1, cpus=0.001 * (second % 7)) for second in range(60)
     ]
     assert [each for each in quiet if downsampler.offer(each)] == quiet[:1]
 
@@ -179,7 +168,7 @@ def test_noise_of_an_idle_job_is_no_news() -> None:
 def test_next_attempt_is_kept_at_once() -> None:
     downsampler = Downsampler()
     downsampler.offer(sampled(0))
-    again = ProfileSampled(at_us=1, job_id=JOB, attempt=2)
+    again = ProfileSampled(at_us=1, job_id=J0, attempt=2)
     assert downsampler.offer(again)
 
 
@@ -197,6 +186,6 @@ def test_batch_waits_for_its_size_or_its_time() -> None:
 def test_forgotten_job_still_reaches_the_log() -> None:
     downsampler = Downsampler()
     downsampler.offer(sampled(0))
-    downsampler.forget(JOB)
+    downsampler.forget(J0)
     assert downsampler.flush() == (sampled(0),)
     assert downsampler.offer(sampled(1))

@@ -121,13 +121,15 @@ and nobody else is
     => j2, then: 182s: proposed by ana, rejected (outranked, kept)
 """),
     row(
-        "what nobody comes for is given up",
-        f"{STARVING}; until 222s",
+        "what nobody comes for is given up, and begins anew to be rejected",
+        f"{STARVING}; ana proposes j1 on n0[0-3] at 241s",
         "j1",
         then=(
             "61s: proposed by ana, rejected (no_capacity); "
             "121s: proposed by ana, rejected (no_capacity); "
-            "181s: proposed by ana, rejected (no_capacity), keeps n1[0,1,2,3]; 211s: keeps nothing"
+            "181s: proposed by ana, rejected (no_capacity), keeps n1[0,1,2,3]; "
+            "211s: keeps nothing; "
+            "241s: proposed by ana, rejected (no_capacity)"
         ),
         kept={},
     ),

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -244,21 +245,56 @@ def in_sysfs(machine: Machine, nodes: list[int]) -> list[str]:
     ]
 
 
-def test_hwloc_tells_all_where_sysfs_shows_no_such_devices(machine: Machine) -> None:
-    found = wiring_of(readings(*BUSES), str(machine.root))
-    assert (found["by"], found["cause"], found["pci"][0]) == ("hwloc", "", FIRST_ROW)
-    assert [gpu["socket"] for gpu in found["gpus"]] == SOCKETS
-    assert found["gpus"][7]["cpus"] == [4, 5, 6, 7]
+def renamed(buses: Sequence[str], to: Sequence[str]) -> str:
+    """Return the topology with other places for its GPUs."""
+    places = dict(
+        zip((bus.lower()[4:] for bus in buses), (bus.lower()[-12:] for bus in to), strict=True)
+    )
+    return re.sub(r'(?<="PCIDev" pci_busid=")[^"]*', lambda found: places[found[0]], TEXT)
 
 
-def test_hwloc_tells_the_sockets_that_the_firmware_does_not(machine: Machine) -> None:
-    """Nor does it tell CPUs: all of them are as near to such a device as any."""
-    buses = in_sysfs(machine, [-1] * 8)
+SWITCHES = ["X", "PIX", *["SYS"] * 6]
+CROSSED = [BUSES[at] for at in (0, 4, 2, 6, 1, 5, 3, 7)]
+UNKNOWN = (
+    "sysfs shows no such devices, hwloc: it shows no device 00000000:43:00.0, and "
+    "nvidia-smi topo: nvidia-smi is not installed"
+)
+ACROSS = "hwloc has GPUs of one switch (sysfs) on several sockets"
+
+
+@pytest.mark.parametrize(
+    ("devices", "topology", "by", "first_row", "sockets", "cause"),
+    [
+        ("none", TEXT, "hwloc", FIRST_ROW, SOCKETS, ""),
+        ("of no socket", TEXT, "sysfs and hwloc", SWITCHES, SOCKETS, ""),
+        ("of no socket", renamed(BUSES, CROSSED), "sysfs", SWITCHES, [None] * 8, ACROSS),
+        ("flat", renamed(BUSES, FLAT), "hwloc", FIRST_ROW, SOCKETS, ""),
+        ("flat", TEXT, "sysfs", ["X", *["PHB"] * 7], [None] * 8, ""),
+        ("none", "<topology/>", "", None, [None] * 8, UNKNOWN),
+    ],
+    ids=["all", "sockets", "across a switch", "bridges", "no more of it", "nothing"],
+)
+def test_hwloc_tells_what_sysfs_does_not(
+    machine: Machine,
+    devices: str,
+    topology: str,
+    by: str,
+    first_row: list[str] | None,
+    sockets: list[int | None],
+    cause: str,
+) -> None:
+    """The firmware tells neither sockets nor CPUs; a virtual machine has all on one bridge."""
+    (machine.root.parent / "topology").write_text(topology)
+    buses: Sequence[str] = BUSES
+    if devices == "of no socket":
+        buses = in_sysfs(machine, [-1] * 8)
+    elif devices == "flat":
+        buses = [machine.gpu(f"pci0000:00/{bus}", -1, "0-7") for bus in FLAT]
     found = wiring_of(readings(*buses), str(machine.root))
-    assert (found["by"], found["cause"]) == ("sysfs and hwloc", "")
-    assert found["pci"][0] == ["X", "PIX", *["SYS"] * 6]
-    assert [gpu["socket"] for gpu in found["gpus"]] == SOCKETS
-    assert found["gpus"][7]["cpus"] == [4, 5, 6, 7]
+    assert (found["by"], found["cause"]) == (by, cause)
+    assert found["pci"][:1] == ([first_row] if first_row else [])
+    assert [gpu["socket"] for gpu in found["gpus"]] == sockets
+    assert sockets != SOCKETS or found["gpus"][7]["cpus"] == [4, 5, 6, 7]
 
 
 def test_hwloc_is_not_asked_where_sysfs_tells_all(
@@ -268,20 +304,6 @@ def test_hwloc_is_not_asked_where_sysfs_tells_all(
     buses = in_sysfs(machine, [1] * 4 + [0] * 4)
     found = wiring_of(readings(*buses), str(machine.root))
     assert (found["by"], [gpu["socket"] for gpu in found["gpus"]]) == ("sysfs", [1] * 4 + [0] * 4)
-
-
-def test_sockets_of_hwloc_across_a_switch_of_sysfs_do_not_count(machine: Machine) -> None:
-    buses = in_sysfs(machine, [-1] * 8)
-    crossed = [buses[at] for at in (0, 4, 2, 6, 1, 5, 3, 7)]  # as hwloc has them in its order
-    renamed = dict(zip((bus.lower()[4:] for bus in buses), crossed, strict=True))
-    text = re.sub(
-        r'(?<="PCIDev" pci_busid=")[^"]*', lambda found: renamed[found[0]].lower()[4:], TEXT
-    )
-    (machine.root.parent / "topology").write_text(text)
-    found = wiring_of(readings(*buses), str(machine.root))
-    assert (found["by"], found["pci"][0]) == ("sysfs", ["X", "PIX", *["SYS"] * 6])
-    assert [gpu["socket"] for gpu in found["gpus"]] == [None] * 8
-    assert found["cause"] == "hwloc has GPUs of one switch (sysfs) on several sockets"
 
 
 @needs_lstopo
@@ -301,30 +323,3 @@ def test_corrected_topology_comes_before_sysfs(
     assert (found["by"], {gpu["socket"] for gpu in found["gpus"]}) == ("sysfs", {0})
     assert found["cause"].startswith("hwloc: ")
     assert found["cause"].endswith(f"; HWLOC_XMLFILE={corrected}")
-
-
-def test_bridges_of_hwloc_count_where_a_virtual_machine_shows_none(machine: Machine) -> None:
-    buses = [machine.gpu(f"pci0000:00/{bus}", -1, "0-7") for bus in FLAT]
-    real = dict(zip((bus.lower()[4:] for bus in BUSES), FLAT, strict=True))
-    text = re.sub(r'(?<="PCIDev" pci_busid=")[^"]*', lambda found: real[found[0]], TEXT)
-    (machine.root.parent / "topology").write_text(text)
-    found = wiring_of(readings(*buses), str(machine.root))
-    assert (found["by"], found["pci"][0]) == ("hwloc", FIRST_ROW)
-    assert [gpu["socket"] for gpu in found["gpus"]] == SOCKETS
-
-
-def test_virtual_machine_of_which_hwloc_knows_no_more_is_a_flat_one(machine: Machine) -> None:
-    buses = [machine.gpu(f"pci0000:00/{bus}", -1, "0-7") for bus in FLAT]
-    found = wiring_of(readings(*buses), str(machine.root))
-    assert (found["by"], found["cause"]) == ("sysfs", "")
-    assert found["pci"][0] == ["X", *["PHB"] * 7]
-    assert [gpu["socket"] for gpu in found["gpus"]] == [None] * 8
-
-
-def test_word_why_nothing_is_known_is_that_of_each_source(machine: Machine) -> None:
-    (machine.root.parent / "topology").write_text("<topology/>")
-    found = wiring_of(readings(*BUSES), str(machine.root))
-    assert found["cause"] == (
-        "sysfs shows no such devices, hwloc: it shows no device 00000000:43:00.0, and "
-        "nvidia-smi topo: nvidia-smi is not installed"
-    )

@@ -1,11 +1,11 @@
 """What sbatch is told of an attempt."""
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from shunter.backends.node import Order
+import pytest
+
 from shunter.backends.slurm import (
     QueueView,
     SlurmServer,
@@ -37,96 +37,77 @@ SETTINGS = SlurmSettings(
 )
 
 
-def order(
-    placement: Sequence[tuple[str, int]], *, cpus: int = 0, memory_mb: int = 0, **fields: object
-) -> Order:
-    """Return an order of an attempt on some GPUs of some nodes."""
+def asked(told: str) -> list[str]:
+    """Return what sbatch is asked for an attempt: `n1:0110 n2:1, cpus=6, time_limit_s=60`, say."""
+    places, *pairs = told.split(", ")
+    named = {name: int(number) for name, _, number in (pair.partition("=") for pair in pairs)}
+    placement = [
+        (node, int(mask, 2)) for node, mask in (each.split(":") for each in places.split())
+    ]
+    cpus, longest_s = named.pop("cpus", 0), named.pop("longest_s", None)
     has = {"cpus": list(range(cpus or 16)), "pinned": bool(cpus), "env": {"KEY": "secret"}}
-    named = {"job": "j7", "attempt": 2, "checkpoints": "/c/lab/j7", "memory_mb": memory_mb}
+    named |= {"attempt": 2, "memory_mb": named.get("memory_mb", 0)}
     ranks = [rank_of(**has) for _ in placement]
-    return order_of(**named, placement=placement, ranks=ranks, **fields)
+    order = order_of(job="j7", placement=placement, ranks=ranks, **named)
+    return list(job_options(SETTINGS, order, "/shared/f", longest_s=longest_s))
 
 
-def options(told: Order) -> dict[str, str]:
-    """Return the options of sbatch by name."""
-    words = job_options(SETTINGS, told, "/shared/f")
-    return dict(word.removeprefix("--").partition("=")[::2] for word in words)
-
-
-def test_plan_is_what_slurm_is_asked_for() -> None:
-    found = options(order([("n1", 0b0110)], cpus=6, memory_mb=8_001))
-    assert found["job-name"] == "shunter:lab:j7.a2"
-    assert (found["nodelist"], found["nodes"], found["gres"]) == ("n1", "1", "gpu:v100:2")
-    assert (found["cpus-per-task"], found["mem"]) == ("6", "8001M")
-    assert (found["no-requeue"], found["export"], found["constraint"]) == ("", "NIL", "nvlink")
-    assert found["output"] == "/shared/f/slurm.out"
-    assert (found["time"], found["signal"]) == ("1440", "B:USR2@120")
-
-
-def test_gang_is_one_job_with_its_share_on_each_node() -> None:
-    found = options(order([("n1", 0b11), ("n2", 0b1100)], memory_mb=2_000))
-    assert (found["nodelist"], found["nodes"], found["gres"]) == ("n1,n2", "2", "gpu:v100:2")
-    assert found["ntasks-per-node"] == "1"
-    assert found["mem"] == "1000M"
-    assert found["cpus-per-task"] == "8"  # who asked for none gets its GPUs' part
-
-
-def components(told: Order) -> list[dict[str, str]]:
+def components(told: str) -> list[dict[str, str]]:
     """Return the options of each component of a heterogeneous job."""
-    words = job_options(SETTINGS, told, "/shared/f")
-    split = [list(group) for is_colon, group in groupby(words, ":".__eq__) if not is_colon]
+    split = [list(group) for is_colon, group in groupby(asked(told), ":".__eq__) if not is_colon]
     return [dict(word.removeprefix("--").partition("=")[::2] for word in part) for part in split]
 
 
-def test_unequal_parts_are_the_components_of_one_job() -> None:
-    """Slurm may turn the split of a total round, and gives all nodes as much as the largest."""
-    told = order([("n1", 0b111), ("n2", 0b1)], memory_mb=4_000)
-    one, other = components(told)
-    assert (one["nodelist"], one["nodes"], one["gres"]) == ("n1", "1", "gpu:v100:3")
-    assert (one["cpus-per-task"], one["mem"]) == ("12", "3000M")
-    assert (other["nodelist"], other["nodes"], other["gres"]) == ("n2", "1", "gpu:v100:1")
-    assert (other["cpus-per-task"], other["mem"]) == ("4", "1000M")
-    for name in ("job-name", "partition", "time", "signal", "no-requeue", "export", "constraint"):
-        assert one[name] == other[name]
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            "n1:0110, cpus=6, memory_mb=8001",
+            "nodelist=n1 nodes=1 gres=gpu:v100:2 cpus-per-task=6 mem=8001M time=1440",
+        ),
+        (  # who asked for no CPUs gets its GPUs' part of them
+            "n1:11 n2:1100, memory_mb=2000",
+            "nodelist=n1,n2 nodes=2 gres=gpu:v100:2 ntasks-per-node=1 cpus-per-task=8 mem=1000M",
+        ),
+        (  # Slurm may turn the split of a total round, and gives all nodes as much as the largest
+            "n1:111 n2:1, memory_mb=4000",
+            (
+                "nodelist=n1 nodes=1 gres=gpu:v100:3 cpus-per-task=12 mem=3000M | "
+                "nodelist=n2 nodes=1 gres=gpu:v100:1 cpus-per-task=4 mem=1000M"
+            ),
+        ),
+        ("n1:11 n2:1100 n3:1", "nodelist=n1,n2 nodes=2 | nodelist=n3 nodes=1"),
+        ("n1:11", "mem=32000M"),  # else it may get all, and other GPUs stay idle beside that
+        ("n1:1 n2:111", "mem=16000M | mem=48000M"),
+        ("n4:0, cpus=2", "mem=16000M"),
+        ("n3:1", "gres=gpu:1"),
+        ("n1:1 n3:1", "gres=gpu:v100:1 | gres=gpu:1"),
+        ("n1:1, time_limit_s=600", "time=12 signal=B:USR2@120"),  # somewhat later
+        ("n1:1, longest_s=1800", "time=30 signal=B:USR2@120"),
+        ("n1:1, time_limit_s=60, longest_s=1800", "time=3"),
+    ],
+)
+def test_plan_is_what_slurm_is_asked_for(told: str, expected: str) -> None:
+    found = components(told)
+    wanted = [dict(pair.split("=") for pair in each.split()) for each in expected.split(" | ")]
+    assert [
+        {name: one[name] for name in of} for one, of in zip(found, wanted, strict=True)
+    ] == wanted
 
 
-def test_equal_parts_beside_each_other_are_one_component() -> None:
-    found = components(order([("n1", 0b11), ("n2", 0b1100), ("n3", 0b1)]))
-    assert [(part["nodelist"], part["nodes"]) for part in found] == [("n1,n2", "2"), ("n3", "1")]
+def test_every_component_has_what_is_the_jobs() -> None:
+    for found in components("n1:111 n2:1"):
+        assert (found["job-name"], found["partition"]) == ("shunter:lab:j7.a2", "main")
+        assert (found["no-requeue"], found["export"], found["constraint"]) == ("", "NIL", "nvlink")
+        assert (found["time"], found["signal"]) == ("1440", "B:USR2@120")
+    assert "--output=/shared/f/slurm.out" in asked("n1:1")
 
 
-def test_memory_that_nobody_asked_for_is_the_gpus_part_of_the_node() -> None:
-    """Else Slurm may give a job all of it, and its GPUs would stay idle beside that."""
-    assert options(order([("n1", 0b11)]))["mem"] == "32000M"
-    found = components(order([("n1", 0b1), ("n2", 0b111)]))
-    assert [part["mem"] for part in found] == ["16000M", "48000M"]
-    assert options(order([("n4", 0)], cpus=2))["mem"] == "16000M"
+def test_what_there_is_none_of_is_not_asked_for() -> None:
+    assert not {"gres", "gpus"} & components("n4:0")[0].keys()
     unknown = replace(SETTINGS, nodes=(replace(SETTINGS.nodes[0], memory_mb=0),))
-    assert not [
-        word for word in job_options(unknown, order([("n1", 1)]), "/f") if word.startswith("--mem")
-    ]
-
-
-def test_gpus_without_a_type_and_none_at_all() -> None:
-    assert options(order([("n3", 0b1)]))["gres"] == "gpu:1"
-    assert not {"gres", "gpus"} & set(options(order([("n4", 0)])))
-
-
-def test_each_component_has_gpus_of_its_own_type() -> None:
-    found = components(order([("n1", 0b1), ("n3", 0b1)]))
-    assert [part["gres"] for part in found] == ["gpu:v100:1", "gpu:1"]
-
-
-def test_time_limit_of_a_job_is_slurms_somewhat_later() -> None:
-    found = options(order([("n1", 1)], time_limit_s=600.0))
-    assert (found["time"], found["signal"]) == ("12", "B:USR2@120")
-
-
-def test_reservation_shortens_what_slurm_is_asked_for() -> None:
-    words = job_options(SETTINGS, order([("n1", 1)]), "/f", longest_s=1800.0)
-    assert {"--time=30", "--signal=B:USR2@120"} < set(words)
-    words = job_options(SETTINGS, order([("n1", 1)], time_limit_s=60.0), "/f", longest_s=1800.0)
-    assert "--time=3" in words
+    order = order_of(placement=[("n1", 1)], ranks=[rank_of()])
+    assert not [word for word in job_options(unknown, order, "/f") if word.startswith("--mem")]
 
 
 def test_script_holds_no_secret_and_survives_odd_paths() -> None:
