@@ -20,9 +20,16 @@ def page() -> str:
     _, _, after = rest.partition(END)
     parts = [BEGIN]
     for name, words in REASONS.items():
-        meaning = fill(words.meaning, 120, break_long_words=False, break_on_hyphens=False)
+        meaning = _filled(words.meaning)
         parts.append(f"## `{name}`\n`shunter queue --explain`: *{words.clause}*\n\n{meaning}\n")
+        to_do = words.to_do.replace("{job}", "JOB")
+        if to_do and "{" not in to_do:  # else what to do follows from servers and jobs
+            parts.append(f"{_filled(f'What to do: {to_do}.')}\n")
     return before + "\n\n".join(["\n".join(parts), END]) + after
+
+
+def _filled(text: str) -> str:
+    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ class Plugins:
 
     def point(self, name: str) -> EntryPoint | None:
         """Return the entry point of that name; of several, the one of our own package."""
-        return self._points().get(name)
+        own = _own_points(tuple(sys.path)).select(group=self.group, name=name)
+        return next(iter(own), None) if own else self._points().get(name)
 
     def missing(self, name: str) -> str:
         """Return what to say of a name that is not installed: who brings it, or what is."""
@@ -102,6 +103,15 @@ def entry_points(group: str) -> Iterable[EntryPoint]:
 def _entry_points(group: str, _path: tuple[str, ...]) -> EntryPoints:
     """Return the same, looked up once: a look reads a file of each package."""
     return metadata.entry_points(group=group)
+
+
+@lru_cache
+def _own_points(_path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points of our own package, which are read in no time."""
+    try:
+        return metadata.distribution("shunter").entry_points
+    except metadata.PackageNotFoundError:
+        return EntryPoints()
 
 
 def did_you_mean(name: str, known: tuple[str, ...]) -> str:

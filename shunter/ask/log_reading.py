@@ -87,8 +87,12 @@ def rules_of_log(past: MemoryPastJobs) -> Rules:
     return rules
 
 
-async def restored(reader: LogReader, snapshot: Snapshot | None) -> tuple[State, Rules]:
+async def restored(
+    reader: LogReader, snapshot: Snapshot | None, *, with_jobs: bool = True
+) -> tuple[State, Rules]:
     """Return the state in a snapshot, or an empty one; and the rules from there on.
+
+    Without its jobs (`with_jobs`) it is as if they had ended.
 
     Raises:
         LogDamagedError: it holds none, or what it rests on is not what was written.
@@ -96,7 +100,8 @@ async def restored(reader: LogReader, snapshot: Snapshot | None) -> tuple[State,
     if snapshot is None:
         return State(), rules_of_log(MemoryPastJobs())
     past = await past_of(reader, snapshot)
-    return await state_of(reader, snapshot), RULES if past is None else rules_of_log(past)
+    state = await state_of(reader, snapshot, with_jobs=with_jobs)
+    return state, RULES if past is None else rules_of_log(past)
 
 
 def fold_events(state: State, events: Sequence[Event], rules: Rules = RULES) -> FoldResult:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shunter.core import AnyPolicy, FoldResult, State, merged, policy_observers
 from shunter.core.fold import SET_ASIDE
-from shunter.core.planning import TARGET, Barrier, Classing, Planner, RoundRules
+from shunter.core.planning import TARGET, Barrier, Classing, Planner, RoundRules, Skew
 from shunter.core.ranking import RankedPolicy, Remembering
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events import ConfigChanged, Demand, Event, JobId, SchedulerStarted, decode_record
@@ -163,7 +163,10 @@ def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
 
 def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing | None:
     """Return what told gangs apart in a term; None: nothing did, or nobody can say."""
-    if started is None:
+    # No other placement does, and building a policy takes longer than all else that is asked.
+    section = config_of(started).get("policy")
+    placement = section.get("placement") if isinstance(section, Mapping) else None
+    if started is None or placement != Skew.name:
         return None
     try:
         policy, _ = rebuild(started)

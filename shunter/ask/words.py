@@ -333,6 +333,12 @@ def fact_in_words(event: Event | None, score: str = "") -> str:
     return words(event) if words else f"{type(event).__name__} at {clock(event.at_us)}"
 
 
+def attempt_end_in_words(event: Event) -> str:
+    """Return what ended an attempt, by the fact that ended it, which is no decision."""
+    words = _ENDS.get(type(event))
+    return words(event) if words else "left its servers"
+
+
 def _share(share: Share) -> str:
     if not share.gpu_mask:
         return share.node
@@ -453,6 +459,20 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ),
     facts.JobRejected: lambda event: f"reject {event.job_id}: {event.reason} ({event.detail})",
     facts.JobCancelled: lambda event: f"cancel {event.job_id}: {event.cause}",
+}
+
+_ENDS: dict[type[Event], Callable[[Any], str]] = {
+    facts.AttemptLost: lambda event: f"lost: {event.cause}",
+    facts.LaunchFailed: lambda event: f"lost: {event.cause}",
+    facts.JobSuspended: lambda event: (
+        f"suspended: {event.cause}" if event.cause else "left by itself"
+    ),
+    facts.JobRetried: lambda _: "failed, to be tried again",
+    facts.JobFinished: lambda _: "finished",
+    facts.JobFailed: lambda event: " ".join(
+        ["failed:", event.cause, *([] if event.exit_code is None else [str(event.exit_code)])]
+    ),
+    facts.JobCancelled: lambda event: f"cancelled: {event.cause}" if event.cause else "cancelled",
 }
 
 

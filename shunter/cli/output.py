@@ -28,6 +28,9 @@ BETWEEN = "   "
 
 _COMMAND = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all controls but tab and line feed
 
+_IS_NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff–—…→─]*").fullmatch
+"""Whether each letter of a text takes one column."""
+
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 
 Advance = Callable[[int, int], None]
@@ -114,6 +117,35 @@ def print_json_line(document: object) -> None:
 
 def print_table(columns: Sequence[Column | str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table of texts to stdout."""
+    if not _print_plain(
+        [each if isinstance(each, Column) else Column(each) for each in columns], rows
+    ):
+        _print_folded(columns, rows)
+
+
+def _print_plain(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
+    """Print a table as rich does, whose import takes longer; False: it has to do it.
+
+    It draws on terminals, folds what is too wide, and knows how wide letters are.
+    """
+    lines = [[column.title for column in columns], *rows]
+    text = "".join(map("".join, lines))
+    if sys.stdout.isatty() or not (rows and text) or not _IS_NARROW(text):
+        return False
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    width = sum(widths) + len(BETWEEN) * (len(widths) - 1)
+    if width > WIDTH_WITHOUT_TERMINAL:
+        return False
+    form = BETWEEN.join(
+        f"{{:{'>' if column.is_number else '<'}{width}}}"
+        for column, width in zip(columns, widths, strict=True)
+    )
+    drawn = [form.format(*(cell.rstrip() for cell in cells)).rstrip() for cells in lines]
+    sys.stdout.write("\n".join([drawn[0], "─" * width, *drawn[1:], ""]))
+    return True
+
+
+def _print_folded(columns: Sequence[Column | str], rows: Sequence[Sequence[str]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

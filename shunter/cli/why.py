@@ -173,7 +173,8 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
         started = await first_start(reader)
         origin = origin_of(started)
         seq, at_us = await place_of(reader, options.at, origin)
-        found = await explain(reader, JobId(options.job), seq, at_us, _rebuild)
+        is_brief = not (options.as_json or options.history)
+        found = await explain(reader, JobId(options.job), seq, at_us, _rebuild, is_brief=is_brief)
         told = document(found)
         if options.counterfactuals:
             from shunter.ask.forks import starts_if

@@ -36,6 +36,14 @@ _ENDED, _KEYS = "ended", "keys"
 _AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}
 """Behind which fields of a state those stood that it has no more."""
 
+_OF_JOBS = frozenset(
+    (
+        *("jobs", "durations_us", "reservations", "dependants", "granted"),
+        *("trials", "proposals", "gang_turns"),
+    )
+)
+"""The fields of a state that are about jobs that have not ended."""
+
 KEYS_MOST = 10_000
 """So many keys of submissions a state of an older version named."""
 
@@ -57,13 +65,21 @@ def snapshot_of_state(state: State, memory: bytes) -> Snapshot:
     return Snapshot.of(state.seq, state.now_us, encode_record(state), memory)
 
 
-async def state_of(reader: LogReader, snapshot: Snapshot, *, with_outcomes: bool = True) -> State:
+async def state_of(
+    reader: LogReader,
+    snapshot: Snapshot,
+    *,
+    with_outcomes: bool = True,
+    with_jobs: bool = True,
+) -> State:
     """Return the state in a snapshot.
 
     Args:
         reader: the log of the snapshot.
         snapshot: what is decoded.
         with_outcomes: whether to count how jobs had ended where they are kept apart.
+        with_jobs: whether to decode the jobs, nine tenths of a state; else it is as if all had
+            ended.
     Raises:
         LogDamagedError: it holds none, or what it rests on is not what was written.
     """
@@ -75,6 +91,11 @@ async def state_of(reader: LogReader, snapshot: Snapshot, *, with_outcomes: bool
             row = [value for name, value in old.items() if name not in (_ENDED, _KEYS)]
             if with_outcomes:
                 ended = (await _old_outcomes(reader, snapshot, old)).values()
+        if not with_jobs:
+            names = [column.name for column in columns_of(State)]
+            row = [
+                [] if name in _OF_JOBS else value for name, value in zip(names, row, strict=False)
+            ]
         state: State = row_decoder(State)(row)
         state.outcomes.update(Counter(ended))
     except (ValueError, TypeError, LookupError, AttributeError, IllegalEventError) as error:

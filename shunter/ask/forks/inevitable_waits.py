@@ -509,9 +509,9 @@ async def inevitable(
         UsageError: there is nothing to be spared, or nothing that could be tried.
         ConfigError: the policy of the log is not installed, or the log cannot be simulated.
     """
-    if found.rules is None:
-        raise ConfigError(found.problem)
-    story, rules = found.story, found.rules
+    story, (rules, _, problem) = found.story, found.policies.last
+    if rules is None:
+        raise ConfigError(problem)
     spec = story.spec
     if within_us is None:
         events = [event for _, event in await reader.events_of(_KINDS, story.seq)]

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from shunter.ask.reason_words import TRY
 from shunter.ask.waits import STOPPED, holders, stands_still
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own, Round
 from shunter.ask.why.present import NAMED, Group
 from shunter.ask.why.reasons import (
-    TRY,
     advice_on,
     awaited_in_words,
     needs,
@@ -371,6 +371,7 @@ def _leaves(found: Explanation) -> dict[str, object] | None:
 def _allocation(found: Explanation, own: Own) -> dict[str, object]:
     assert isinstance(own.event, AllocationChanged), "an allocation is decided by one kind only"
     because = own.event.because
+    is_brief = found.is_brief and own.round is not None  # the round and its rule are told instead
     return {
         **({} if own.round is None else _document_round(own.round)),
         "of": "job",
@@ -378,9 +379,9 @@ def _allocation(found: Explanation, own: Own) -> dict[str, object]:
         "where": allocation_in_words(own.event.allocation),
         "rule": because.rule,
         "scores": list(because.scores),
-        "scores_in_words": scores_in_words(found, own),
+        "scores_in_words": "" if is_brief else scores_in_words(found, own),
         "beneficiaries": list(because.beneficiaries),
-        "words": decision_in_words(found, own),
+        "words": "" if is_brief else decision_in_words(found, own),
     }
 
 

@@ -10,11 +10,11 @@ import orjson
 
 from shunter.ask.log_reading import end_of_decision, noted_us_of, unknown_job
 from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.scores import Measures, measures_at, measures_of_terms
+from shunter.ask.scores import measures_at
 from shunter.ask.waits import holding_back
 from shunter.ask.why.job_events import END_KINDS, JobEvents, Own, Round, gives_gpus, read_story
 from shunter.ask.why.present import NAMED, Present
-from shunter.ask.why.replan import Planned, fold_story, rules_of
+from shunter.ask.why.replan import Planned, RecordedPolicies, fold_story
 from shunter.ask.why.timeline import (
     RunSpan,
     Segment,
@@ -30,9 +30,7 @@ from shunter.ask.why.timeline import (
 from shunter.ask.words import clock, is_short_when_empty
 from shunter.core import PROPOSING, Cluster, Job, JobPhase, State, under_way
 from shunter.core.fold import release_wait
-from shunter.core.planning import RoundRules
 from shunter.core.ranking import Measure
-from shunter.core.sizing import Sizing
 from shunter.errors import NotFoundError
 from shunter.events import (
     DEPENDENCY,
@@ -258,7 +256,8 @@ class Explanation:
     `job` and `state` are there while it has not ended; `reasons` are the parts of all its waits.
     `cluster` are the servers of then, of a job that could never run though there are enough GPUs.
     `asked_seq` is the event that was asked for, which may lie within the decision that ends at
-    the story's. `measures` say what the scores of its policy count, by the event of the term.
+    the story's. `policies` are what decided in its life. `is_brief` says that what stands in a
+    document alone is left out.
     `ended` are blockers that have ended, with how they did, `came_us` since when the others are in
     their phases. `told_later` is what happened to its turns up to this point, and was seen later.
     `unheld` are nodes that Slurm has not given, of which no answer is expected. `losses` say how
@@ -272,18 +271,16 @@ class Explanation:
     runs: Sequence[RunSpan]
     waits: Sequence[Waiting]
     reasons: Sequence[Segment]
-    rules: RoundRules | None = None
-    problem: str = ""
+    policies: RecordedPolicies
+    is_brief: bool = False
     state: State | None = None
     job: Job | None = None
     planned: Planned = field(default_factory=Planned)
     present: Present = field(default_factory=lambda: Present(0, 0))
     later: Later | None = None
-    measures: Measures = field(default_factory=dict)
     cluster: Cluster | None = None
     ended: Mapping[JobId, facts.Outcome] = field(default_factory=dict)
     came_us: Mapping[JobId, int] = field(default_factory=dict)
-    sizing: Sizing | None = None
     told_later: Sequence[Event] = ()
     unheld: Collection[NodeName] = ()
     losses: Sequence[str] = ()
@@ -296,7 +293,7 @@ class Explanation:
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
-        return measures_at(self.measures, seq)
+        return measures_at(self.policies.measures, seq)
 
     def used_gpu_us(self, at_us: int) -> int:
         """Return what the job had used of GPUs by an instant, in GPU-microseconds."""
@@ -381,7 +378,7 @@ class Explanation:
         """Whether planning again says the same."""
         now, planned = self.waits_now, self.planned
         replanned = planned.wait.reason if planned.wait else None
-        problem = self.problem or planned.problem
+        problem = "" if self.outcome else self.policies.last.problem or planned.problem
         # What no round has told is not the policy's reason: held, a dependency, a lost server.
         if now is None or now.told is None or problem or not self._was_asked(now):
             return Agreement(checked=False, agrees=True, replanned=replanned, problem=problem)
@@ -483,7 +480,13 @@ class Explanation:
 
 
 async def explain(
-    reader: LogReader, job_id: JobId, seq: int, at_us: int, rebuild: Rebuild
+    reader: LogReader,
+    job_id: JobId,
+    seq: int,
+    at_us: int,
+    rebuild: Rebuild,
+    *,
+    is_brief: bool = False,
 ) -> Explanation:
     """Explain a job at a point of a log.
 
@@ -493,6 +496,8 @@ async def explain(
         seq: the last event that counts; within a decision, all of that counts.
         at_us: the instant that is asked for, not before that event.
         rebuild: makes the policy and rules of a term.
+        is_brief: whether to leave out what stands in a document alone: which rounds recorded the
+            reasons of the past, and what the scores of the last decision say.
     Raises:
         NotFoundError: there is no such job, or not yet.
         LogDamagedError: the bytes of the log are not what was written.
@@ -503,19 +508,20 @@ async def explain(
     story = await read_story(reader, job_id, seq, at_us)
     if not story.is_known:
         raise await _missing(reader, job_id, seq)
-    rules, sizing, problem = rules_of(story, rebuild)
     ended = story.end is not None
     upto = story if not ended else _cut_at_end(story)
     folded = await fold_story(reader, upto, rebuild, plan=not ended)
     runs, waits = runs_and_waits(story, folded.launches)
     job = folded.state.jobs.get(job_id)
     parts = [part for wait in waits for part in segments_of(story, wait, folded.reasons)]
-    reasons = await folded.reasons.with_rounds(reader, parts)
+    waits_now = job is not None and job.phase in (JobPhase.waiting, JobPhase.granted)
+    past = len(parts) - waits_now if is_brief else 0
+    reasons = [*parts[:past], *await folded.reasons.with_rounds(reader, parts[past:])]
     policy = story.terms[-1][1].policy if story.terms else ""
+    policies = RecordedPolicies(story, rebuild)
     explanation = Explanation(
-        reader.url, asked_seq, policy, story, runs, waits, reasons, rules, problem
+        reader.url, asked_seq, policy, story, runs, waits, reasons, policies, is_brief
     )
-    explanation.measures, explanation.sizing = measures_of_terms(story.terms, rebuild), sizing
     explanation.losses = await losses_before(reader, runs)
     end = story.end
     if end is not None and _was_stranded(story):

@@ -5,7 +5,7 @@ follows from the state (`timeline.WaitReasons`).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -27,13 +27,13 @@ from shunter.events import (
     class_of,
     decode_event,
     facts,
+    row_fields,
     stored_fields,
 )
 from shunter.events.log import Frame, LogReader
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """A round that was planned: its event's number, its own number, and when."""
 
     seq: int
@@ -59,7 +59,8 @@ def proposal_rejection_in_words(last: Rejection) -> str:
 
 END_KINDS = frozenset(kind.__name__ for kind in JOB_ENDS)
 _ALLOCATED = facts.AllocationChanged.__name__
-_SUBMITTED = facts.JobSubmitted.__name__
+_PLANNED = facts.RoundPlanned.__name__
+_NUMBER, _WAITS = (row_fields(facts.RoundPlanned).index(name) for name in ("number", "waits"))
 _TRIALS = frozenset(kind.__name__ for kind in TRIALS)
 WITHOUT_JOB = frozenset(
     name.encode()
@@ -67,6 +68,9 @@ WITHOUT_JOB = frozenset(
     if kind not in SOLVED and "job_id" not in {each.name for each in stored_fields(kind)}
 )
 """The kinds of events that are about no job, but for what is solved for all."""
+
+NO_JOB = b",null"
+"""What their rows have in place of a job."""
 
 Row = list[Any]
 
@@ -90,7 +94,7 @@ class JobEvents:
 
     `rounds` are all rounds since its submission, `victims` who left for its sake, `tried_beside`
     trials of others that it was a partner in. `shared` are the events since then that are about no
-    job, and those about the jobs that it depends on.
+    job, but for rounds that change nothing, and those about the jobs that it depends on.
     """
 
     job_id: JobId
@@ -167,6 +171,7 @@ class _Scan:
         self._story = story
         self._after = after
         self._round: Round | None = None
+        self._is_after_plain = False
         self._words = [orjson.dumps(story.job_id)]
         self._needed: frozenset[str] = frozenset()
         self._followed: set[str] = set()
@@ -174,15 +179,16 @@ class _Scan:
     def take(self, frame: Frame) -> None:
         """Look through one frame, up to the end of the story."""
         story = self._story
-        for seq, row in frame.rows_with(WITHOUT_JOB, self._words):
+        for seq, row in frame.rows_with(WITHOUT_JOB, self._words, NO_JOB):
             if seq > story.seq:
                 return
             if seq <= self._after:
                 continue
             kind, about = row[0], row[2]
             if about is None:
-                self._share(seq, decode_event(row))
+                self._share(seq, row)
             elif about in self._needed:
+                self._is_after_plain = False
                 story.shared.append((seq, decode_event(row)))
             elif kind in _TRIALS and about != story.job_id:
                 self._try(Own(seq, decode_event(row), self._round))
@@ -191,14 +197,24 @@ class _Scan:
                 if self.over:
                     return
 
-    def _share(self, seq: int, event: Event) -> None:
-        """Take an event that is about no job."""
+    def _share(self, seq: int, row: Row) -> None:
+        """Take an event that is about no job.
+
+        Most rounds only count themselves: after another such round nothing changes by them, unless
+        something else came between.
+        """
         story = self._story
-        story.shared.append((seq, event))
-        if isinstance(event, facts.RoundPlanned):
-            self._round = Round(seq, event.number, event.at_us)
+        is_plain = False
+        if row[0] == _PLANNED and len(row) > _NUMBER:
+            self._round = Round(seq, row[_NUMBER], row[1])
             story.rounds.append(self._round)
-        elif isinstance(event, Began):
+            is_plain = len(row) <= _WAITS
+            if is_plain and self._is_after_plain:
+                return
+        self._is_after_plain = is_plain
+        event = decode_event(row)
+        story.shared.append((seq, event))
+        if isinstance(event, Began):
             story.terms.append((seq, event))
 
     def _mention(self, seq: int, row: Row) -> None:
@@ -206,6 +222,7 @@ class _Scan:
         event = decode_event(row)
         if event.job_id == story.job_id:  # type: ignore[union-attr]  # a row with a job's id
             story.own.append(Own(seq, event, None if is_ordered(event) else self._round))
+            self._is_after_plain = False
             if isinstance(event, facts.JobSubmitted):
                 self._needed = frozenset(each.job_id for each in event.spec.depends_on)
                 self._words += [orjson.dumps(each) for each in sorted(self._needed)]

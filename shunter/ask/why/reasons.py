@@ -1,8 +1,9 @@
-"""Why a job waits, in words: one table of reasons, with what each needs and what to do about it."""
+"""Why a job waits, in words: the sentences of `REASONS`, with the evidence of an instant."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from shunter.ask.reason_words import REASONS
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import proposal_rejection_in_words
 from shunter.ask.why.present import NAMED, Present
@@ -131,7 +132,7 @@ def _since_then(found: Explanation, evidence: Wait) -> str:
 
 def _undecided(found: Explanation) -> str:
     """Return when it is decided who gets what is free, where no policy can be asked."""
-    rules, present = found.rules, found.present
+    rules, present = found.policies.last.rules, found.present
     if present.next_plan is not None:
         return ""
     if rules is None or rules.backend_rounds or not rules.round_us:
@@ -163,36 +164,15 @@ def _not_counted(server: Server, counted: str, types: Sequence[str]) -> tuple[in
     return idle.bit_count(), f"on {server.name}, which is drained"
 
 
-TASKS_NAMED = 8
+TASKS_NAMED, RELEASES_NAMED = 8, 8
 _ATTEMPT_ENDS = (facts.LaunchFailed, facts.AttemptLost, facts.JobRetried)
-
-Said = Callable[[Explanation, Wait], str] | str
-"""A sentence about a wait, or what makes one of its numbers."""
-
-TRY = "`--counterfactuals` tries what would start it now"
-_PROPOSE = "nothing where the scheduler itself proposes; else see that its job scheduler runs"
-
-
-@dataclass(frozen=True)
-class _Words:
-    """What is said of a reason to wait.
-
-    `because` says why a job waits, with the numbers of the instant that is asked for. `needs` are
-    necessary: none of them promises a start. `waits_for` is who or what brings them about (empty:
-    whoever holds what the job needs), `to_do` what somebody can do (empty: wait, or the `hint`).
-    """
-
-    because: Said
-    needs: Callable[[Explanation, Wait], list[str]] | str = ""
-    waits_for: Said = ""
-    to_do: Said = ""
-    hint: str = TRY
 
 
 def reason_in_words(found: Explanation, evidence: Wait) -> str:
     """Return why a job waits."""
-    words = _WORDS.get(evidence.reason)
-    return str(evidence.reason) if words is None else _said(words.because, found, evidence)
+    because = _sentence("because", evidence.reason, found, evidence) or str(evidence.reason)
+    cause = _sentence("cause", evidence.reason, found, evidence)
+    return f"{because}; {cause}" if cause and found.present.starts_us is None else because
 
 
 def needs(found: Explanation) -> list[str]:
@@ -204,10 +184,7 @@ def needs(found: Explanation) -> list[str]:
     reason = Reason.waiting_for_round if is_unseen else now.wait.reason
     if now.told is not None and present.wait is not None:
         reason = present.wait.reason  # what the next plan will find counts, not what the last did
-    words = _WORDS.get(reason)
-    if words is None or not words.needs:
-        return []
-    return [words.needs] if isinstance(words.needs, str) else words.needs(found, evidence)
+    return _sentence("needs", reason, found, evidence).splitlines()
 
 
 def suffices(found: Explanation) -> list[str]:
@@ -220,25 +197,73 @@ def suffices(found: Explanation) -> list[str]:
 
 def awaited_in_words(found: Explanation, evidence: Wait) -> str:
     """Return what a job waits for by its reason; empty: who holds its GPUs."""
-    words = _WORDS.get(evidence.reason)
-    return "" if words is None else _said(words.waits_for, found, evidence)
+    return _sentence("waits_for", evidence.reason, found, evidence)
 
 
 def advice_on(found: Explanation, evidence: Wait) -> tuple[str, str]:
     """Return what to do about a reason (empty: wait), and what else to try."""
-    words = _WORDS.get(evidence.reason)
-    if words is None:
-        return "", TRY
-    is_unseen = evidence.reason is Reason.node_lost and evidence.detail
-    return "" if is_unseen else _said(words.to_do, found, evidence), words.hint
+    advice = _sentence("to_do", evidence.reason, found, evidence)
+    return advice, REASONS[evidence.reason].hint
 
 
-def _said(words: Said, found: Explanation, evidence: Wait) -> str:
-    return words if isinstance(words, str) else words(found, evidence)
+def _sentence(name: str, reason: Reason, found: Explanation, evidence: Wait) -> str:
+    """Return what the row of a reason says under a name, with its evidence in it."""
+    row, detail = REASONS[reason], evidence.detail
+    differs = row.by_detail.get(detail) or row.by_detail.get("*" if detail else "", {})
+    template: str = differs.get(name, getattr(row, name))
+    return template.format_map(_Evidence(found, evidence))
 
 
-def _room(found: Explanation, evidence: Wait, use: str = "") -> str:
-    """Return what a job needs, finds free and for whom, and may preempt."""
+class _Evidence(dict[str, object]):
+    """The evidence of a wait by its names in the sentences, made where it is named."""
+
+    def __init__(self, found: Explanation, evidence: Wait) -> None:
+        super().__init__()
+        self._asked = found, evidence
+
+    def __missing__(self, name: str) -> object:
+        return _EVIDENCE[name](*self._asked)
+
+
+_Part = Callable[[Explanation, Wait], object]
+_P = TypeVar("_P", bound=_Part)
+_EVIDENCE: dict[str, _Part] = {
+    "array": lambda found, _: found.story.spec.array,
+    "blockers": lambda _, evidence: ", ".join(evidence.blockers) or "others",
+    "detail": lambda _, evidence: evidence.detail,
+    "free": lambda _, evidence: evidence.free,
+    "free_gpus": lambda _, evidence: gpus_in_words(evidence.free),
+    "job": lambda found, _: found.story.job_id,
+    "needed": lambda _, evidence: evidence.needed,
+    "needed_gpus": lambda _, evidence: gpus_in_words(evidence.needed),
+    "queue": lambda found, _: found.story.spec.queue,
+    "tasks": lambda found, _: counted(found.story.spec.at_once or 1, "task"),
+    "to_leave": lambda _, evidence: evidence.needed - evidence.free,
+}
+"""What makes each name in the sentences: these, and each function that is `_named`."""
+
+
+def _named(part: _P) -> _P:
+    """Let the sentences name what a function returns by the name of the function."""
+    _EVIDENCE[part.__name__.removeprefix("_")] = part
+    return part
+
+
+@_named
+def _room(found: Explanation, evidence: Wait) -> str:
+    """Return what a job needs, finds free, and may preempt."""
+    return _room_with(found, evidence, "")
+
+
+@_named
+def _short(found: Explanation, evidence: Wait) -> str:
+    """Return the same, with for what free GPUs are that would be enough."""
+    words = _room_with(found, evidence, use_of_free(found, evidence))
+    starts_us = found.present.starts_us
+    return words if starts_us is None else f"{words}; the plan at {clock(starts_us)} starts it"
+
+
+def _room_with(found: Explanation, evidence: Wait, use: str) -> str:
     is_ = "is" if evidence.free == 1 else "are"
     words = f"it needs {gpus_in_words(evidence.needed)}, and {evidence.free} {is_} free"
     words += idle_elsewhere(found, evidence) + use
@@ -247,20 +272,8 @@ def _room(found: Explanation, evidence: Wait, use: str = "") -> str:
     return f"{words}{more} and {behind} with jobs that it may preempt" if behind else words
 
 
-def _short(found: Explanation, evidence: Wait) -> str:
-    """Return the same, with for what free GPUs are that would be enough."""
-    words = _room(found, evidence, use_of_free(found, evidence))
-    starts_us = found.present.starts_us
-    return words if starts_us is None else f"{words}; the plan at {clock(starts_us)} starts it"
-
-
-def _short_since(found: Explanation, evidence: Wait, cause: str) -> str:
-    """Return the same with its cause, unless the next plan starts the job."""
-    words = _short(found, evidence)
-    return words if found.present.starts_us is not None else f"{words}; {cause}"
-
-
-def _nearness(found: Explanation) -> str:
+@_named
+def _nearness(found: Explanation, _: Wait) -> str:
     """Return how near together the GPUs must be: as the job asks, or its placement."""
     demand = found.story.spec.demand() if found.job is None else found.job.demand
     level, splits = demand.max_level, " or ".join(map(split_in_words, demand.shapes))
@@ -269,7 +282,8 @@ def _nearness(found: Explanation) -> str:
     return "on as few servers as could hold it" if level is None else f"within one {level}"
 
 
-def _pieces(found: Explanation) -> str:
+@_named
+def _pieces(found: Explanation, _: Wait) -> str:
     """Return the servers with free GPUs."""
     pieces = [
         f"{server.name}:{server.offered.bit_count()}"
@@ -280,17 +294,17 @@ def _pieces(found: Explanation) -> str:
     return " ".join(pieces[:8]) + more if pieces else "nothing is free now"
 
 
-def _quota(found: Explanation, evidence: Wait) -> str:
-    name = found.story.spec.queue
-    queue = found.there.queues.get(name)
+@_named
+def _quota_used(found: Explanation, _: Wait) -> str:
+    """Return who uses the quota, and for whom the rest is kept."""
+    queue, room = found.there.queues.get(found.story.spec.queue), found.present.quota
     used = "" if queue is None else f": {queue.gpus} of {queue.quota_gpus} are used"
-    room = found.present.quota
     if room is not None and room.kept:
         used += f", {room.kept} are kept for {', '.join(room.kept_for[:NAMED])}, which may start"
-    words = f"queue {name} has {gpus_in_words(evidence.free)} of its quota left, "
-    return f"{words}it needs {evidence.needed}{used}{_quota_now(found, evidence)}"
+    return used
 
 
+@_named
 def _quota_now(found: Explanation, evidence: Wait) -> str:
     """Return what the next plan finds where the quota, by now, is enough."""
     present = found.present
@@ -302,15 +316,20 @@ def _quota_now(found: Explanation, evidence: Wait) -> str:
     return f"{at} finds {present.wait.reason}" if present.wait else ""
 
 
-def _array(found: Explanation, evidence: Wait) -> str:
-    """Return how many tasks of its array may run at once, and which have their turn."""
-    spec, turns = found.story.spec, first_of(evidence.blockers, TASKS_NAMED) or "others"
+@_named
+def _quota_missing(found: Explanation, _: Wait) -> str:
+    return gpus_in_words(max(1, found.present.missing(Reason.quota)))
+
+
+@_named
+def _turns(_: Explanation, evidence: Wait) -> str:
+    """Return which tasks of its array have their turn."""
     come = "comes" if len(evidence.blockers) == 1 else "come"
-    tasks = counted(spec.at_once or 1, "task")
-    return f"{tasks} of array {spec.array} may run at once, and {turns} {come} first"
+    return f"{first_of(evidence.blockers, TASKS_NAMED) or 'others'} {come}"
 
 
-def _backing_off(found: Explanation, evidence: Wait) -> str:
+@_named
+def _last_attempt(found: Explanation, evidence: Wait) -> str:
     """Return what became of the last attempt, after which the next one waits."""
     events = [own.event for own in found.story.own]
     ends = [event for event in events if isinstance(event, (*_ATTEMPT_ENDS, facts.JobSuspended))]
@@ -337,56 +356,59 @@ def _backing_off(found: Explanation, evidence: Wait) -> str:
     )
 
 
-def _lost(found: Explanation, evidence: Wait) -> str:
-    """Return which servers are out of service, and how; or which attempt was lost."""
-    if evidence.detail:
-        return f"its last attempt was lost ({evidence.detail}), and no round has looked at it since"
-    cluster, types = found.there.cluster, found.story.spec.gpu_types
-    down = down_in_words(cluster, types, found.unheld) or "every server is in service"
-    one = " of one type" if len(cluster.pools) > 1 else ""
-    up = _most_up(cluster, types)
-    return f"it needs {gpus_in_words(evidence.needed)}, and {up}{one} are in service: {down}"
+@_named
+def _most_up(found: Explanation, _: Wait) -> str:
+    """Return how many GPUs of one type take jobs."""
+    one = " of one type" if len(found.there.cluster.pools) > 1 else ""
+    return f"{_count_up(found)}{one}"
 
 
-def _most_up(cluster: Cluster, types: Sequence[str]) -> int:
-    """Return the most GPUs of one type that take jobs."""
-    pools = cluster.pools.items()
+def _count_up(found: Explanation) -> int:
+    types, pools = found.story.spec.gpu_types, found.there.cluster.pools.items()
     return max((pool.gpus_up for name, pool in pools if not types or name in types), default=0)
 
 
-def _taken(found: Explanation, evidence: Wait) -> str:
-    """Return how many GPUs are not in the hands of others, and what these hold."""
-    cluster, types = found.there.cluster, found.story.spec.gpu_types
-    one = " of one type" if len(cluster.pools) > 1 else ""
-    held = held_by_others(cluster, types) or "others hold nothing now"
-    return (
-        f"it needs {gpus_in_words(evidence.needed)}, and beside what others hold there are "
-        f"{_most_up(cluster, types)}{one}: {held}"
-    )
+@_named
+def _service(found: Explanation, evidence: Wait) -> str:
+    return _down(found, evidence) or "every server is in service"
 
 
+@_named
+def _down(found: Explanation, _: Wait) -> str:
+    return down_in_words(found.there.cluster, found.story.spec.gpu_types, found.unheld)
+
+
+@_named
+def _taken(found: Explanation, _: Wait) -> str:
+    return _held_by_others(found) or "others hold nothing now"
+
+
+def _held_by_others(found: Explanation) -> str:
+    return held_by_others(found.there.cluster, found.story.spec.gpu_types)
+
+
+@_named
 def _beside(found: Explanation, evidence: Wait) -> str:
     """Return what a job needs beside its GPUs, and what servers have of it."""
-    spec, held = found.story.spec, ""
-    if found.there.cluster.is_beside_taken:
-        held = f"; {held_by_others(found.there.cluster, spec.gpu_types)}"
     beside = found.present.beside
+    held = f"; {_held_by_others(found)}" if found.there.cluster.is_beside_taken else ""
     words = "not with enough CPUs and memory" if beside is None else f"not with {beside.words()}"
-    if not spec.gpus:
+    if not found.story.spec.gpus:
         return f"no server has enough: it needs {words.removeprefix('not with ')}{held}"
     return f"{_room(found, evidence)}, but {words}{held}"
 
 
-def _shared(found: Explanation, evidence: Wait) -> str:
+@_named
+def _share(_: Explanation, evidence: Wait) -> str:
     """Return what a job got of its share, where the policy divides time."""
-    before = "it is others' turn"
     parts = evidence.detail.split(":")
     if len(parts) == 4 and parts[0] == "share":
-        before = share_in_words(parts[1], float(parts[2]), float(parts[3]))
-    return f"{before}; {_short(found, evidence)}"
+        return share_in_words(parts[1], float(parts[2]), float(parts[3]))
+    return "it is others' turn"
 
 
-def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
+@_named
+def _unreachable(found: Explanation, evidence: Wait) -> str:
     """Return which servers a job waits for, and what it saved there."""
     job, cluster = found.job, found.there.cluster
     if job is None or not (nodes := awaited(job, cluster)):
@@ -400,7 +422,13 @@ def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
     )
 
 
-def _checkpoint_stays(found: Explanation, evidence: Wait) -> str:
+@_named
+def _silent(found: Explanation, evidence: Wait) -> str:
+    return str(_unreachable(found, evidence)).rpartition(", and ")[2]
+
+
+@_named
+def _too_large(found: Explanation, evidence: Wait) -> str:
     """Return where a job's checkpoint is, why it stays there, and what is free there."""
     failures = [own.event for own in found.story.own if isinstance(own.event, facts.LaunchFailed)]
     cause = failures[-1].cause if failures else "it is too large to be copied"
@@ -413,45 +441,42 @@ def _checkpoint_stays(found: Explanation, evidence: Wait) -> str:
     return f"{cause}; {home.name} {words}, and it needs {needed}"
 
 
-def _displaced(found: Explanation, evidence: Wait) -> str:
+@_named
+def _displaced(found: Explanation, _: Wait) -> str:
     """Return who has the GPUs that a job was to start on."""
     events = [own.event for own in found.story.own if is_displacement(own.event)]
     last = events[-1] if events else None
     assert isinstance(last, facts.AllocationChanged), "a job is displaced by one kind only"
-    return f"{because_in_words(last.because)}, and no round has looked at it since"
+    return because_in_words(last.because)
 
 
-def _split_kept(found: Explanation, evidence: Wait) -> str:
-    """Return the split over servers that a job keeps."""
-    split = "" if found.job is None else "+".join(map(str, found.job.split))
-    return (
-        f"it needs {gpus_in_words(evidence.needed)}, and {evidence.free} are free for it, but not "
-        f"as {split} a server, the split over servers that its checkpoints are of"
-    )
+@_named
+def _split(found: Explanation, _: Wait) -> str:
+    return "" if found.job is None else "+".join(map(str, found.job.split))
 
 
-def _proposed(found: Explanation, evidence: Wait) -> str:
-    """Return that the order lets a job start, and what became of its last proposal."""
-    lets = "the order lets it start"
+@_named
+def _proposal(found: Explanation, _: Wait) -> str:
+    """Return what became of the last proposal of a job."""
     last = found.there.proposals.rejections.get(found.story.job_id)
-    if last is None:
-        return f"{lets}, and no place was proposed for it yet"
-    return f"{lets}, and {proposal_rejection_in_words(last)}"
+    return "no place was proposed for it yet" if last is None else proposal_rejection_in_words(last)
 
 
-def _more_gpus(found: Explanation, evidence: Wait) -> list[str]:
+@_named
+def _more_gpus(found: Explanation, evidence: Wait) -> str:
     """Return how many GPUs more must come free."""
     present = found.present
     if evidence.detail == HEIGHT_MOST:
-        return ["a job ends or leaves a server on which it may take turns, or GPUs come free to it"]
+        return "a job ends or leaves a server on which it may take turns, or GPUs come free to it"
     missing = present.missing(Reason.no_capacity)
     if missing <= 0:
-        return ["a job that ranks before it starts, ends or comes to rank behind it"]
+        return "a job that ranks before it starts, ends or comes to rank behind it"
     gpus = "1 more GPU comes" if missing == 1 else f"{missing} more GPUs come"
-    return [f"{gpus} free to it: others before it end, leave or fall behind it, or servers join"]
+    return f"{gpus} free to it: others before it end, leave or fall behind it, or servers join"
 
 
-def _together(found: Explanation, evidence: Wait) -> list[str]:
+@_named
+def _together(found: Explanation, evidence: Wait) -> str:
     spec = found.story.spec
     ways = ["GPUs come free beside those that are, so that it fits"]
     if spec.shapes_accepted:
@@ -461,74 +486,76 @@ def _together(found: Explanation, evidence: Wait) -> list[str]:
         ways.append("its model is found to be less skewed, or it says so itself (skew)")
     if level is not None:
         ways.append(f"it accepts to spread further than one {level}")
-    return [", or ".join(ways)]
+    return ", or ".join(ways)
 
 
-def _next_round(found: Explanation, evidence: Wait) -> list[str]:
-    rules, present = found.rules, found.present
+@_named
+def _round_with_room(found: Explanation, _: Wait) -> str:
+    at = _round_at(found)
+    return f"the round at {at}, or a later one," if at else "the next round"
+
+
+@_named
+def _as_things_are(found: Explanation, _: Wait) -> str:
+    wait = found.present.wait
+    return (
+        f"; as things are it would wait there: {wait.reason}" if wait and _round_at(found) else ""
+    )
+
+
+@_named
+def _next_round(found: Explanation, _: Wait) -> str:
+    at = _round_at(found)
+    return f"the round at {at}" if at else "the next round"
+
+
+def _round_at(found: Explanation) -> str:
+    """Return when the next round is; empty: nobody knows."""
+    rules = found.policies.last.rules
     if rules is None or rules.backend_rounds or not rules.round_us:
-        return ["the next round finds room for it"]
-    at = clock(rules.grid_at(found.story.at_us))
-    wait = present.wait
-    why = f"; as things are it would wait there: {wait.reason}" if wait else ""
-    return [f"the round at {at}, or a later one, finds room for it{why}"]
-
-
-def _wait_ends(found: Explanation, evidence: Wait) -> list[str]:
-    """Return until when it waits for its next launch."""
-    until_us = None if found.job is None else found.job.back_at_us
-    at = "" if until_us is None else f" at {clock(until_us)}"
-    return [f"its wait between two launches is over{at}, or it is resumed before"]
+        return ""
+    return clock(rules.grid_at(found.story.at_us))
 
 
 def _is_for_launches(found: Explanation) -> bool:
     """Say whether what keeps jobs is their launch: no runtime is configured."""
-    return found.rules is not None and not found.rules.guards.min_runtime_us
+    rules = found.policies.last.rules
+    return rules is not None and not rules.guards.min_runtime_us
 
 
-def _not_preempted(found: Explanation, evidence: Wait) -> str:
+@_named
+def _keep(found: Explanation, _: Wait) -> str:
+    """Return what others do whom a guard keeps in place."""
     if _is_for_launches(found):
-        return _short_since(found, evidence, "others keep what they were given until they start")
-    return _short_since(found, evidence, "others may not be preempted yet (min_runtime)")
+        return "keep what they were given until they start"
+    return "may not be preempted yet (min_runtime)"
 
 
-def _runtime_ends(found: Explanation, evidence: Wait) -> list[str]:
+@_named
+def _runtime_ends(found: Explanation, evidence: Wait) -> str:
     if _is_for_launches(found):
-        return ["jobs that were given GPUs start there, or GPUs come free otherwise"]
+        return "jobs that were given GPUs start there"
     return _guard_ends(found, evidence)
 
 
-def _guard_ends(found: Explanation, evidence: Wait) -> list[str]:
+@_named
+def _guard_ends(found: Explanation, _: Wait) -> str:
     pinned = found.present.pinned[:1]
     first = [f"a guard ends, the first at {clock(until_us)}: {job}" for job, until_us in pinned]
-    return [
-        f"{(first or ['a job that may not be preempted ends'])[0]}, or GPUs come free otherwise"
-    ]
+    return first[0] if first else "a job that may not be preempted ends"
 
 
-def _others_end(found: Explanation, evidence: Wait) -> list[str]:
-    jobs = found.there.jobs
-    return [
+@_named
+def _others_end(found: Explanation, _: Wait) -> str:
+    """Return how each job has to end that has not, on lines of their own."""
+    return "\n".join(
         f"{each.job_id} ends {'well' if each.when == 'ok' else 'in whatever way'}"
         for each in found.story.spec.depends_on
-        if each.job_id in jobs
-    ]
+        if each.job_id in found.there.jobs
+    )
 
 
-def _needs_quota(found: Explanation, evidence: Wait) -> list[str]:
-    missing = max(1, found.present.missing(Reason.quota))
-    queue = found.story.spec.queue
-    return [f"jobs of queue {queue} give back {gpus_in_words(missing)}, or its quota is raised"]
-
-
-def _was_not_launched(found: Explanation) -> bool:
-    """Say whether the last attempt never began, so that it has printed nothing."""
-    own = [each.event for each in found.story.own]
-    kinds = (facts.LaunchFailed, facts.AttemptStarted)
-    last = next((event for event in reversed(own) if isinstance(event, kinds)), None)
-    return isinstance(last, facts.LaunchFailed)
-
-
+@_named
 def _bring_back(found: Explanation, _: Wait) -> str:
     """Return how servers and GPUs that are out of service get back to work."""
     servers = found.there.cluster.servers.values()
@@ -553,21 +580,12 @@ def _bring_back(found: Explanation, _: Wait) -> str:
     return ", ".join([*ways, "or add servers"]) if ways else "add servers"
 
 
-RELEASES_NAMED = 8
-
-
-def _next_round_in_words(found: Explanation, _: Wait) -> str:
-    rules = found.rules
-    if rules is None or rules.backend_rounds or not rules.round_us:
-        return "the next round"
-    return f"the round at {clock(rules.grid_at(found.story.at_us))}"
-
-
 def _last_hold(found: Explanation) -> facts.JobHeld | None:
     holds = [own.event for own in found.story.own if isinstance(own.event, facts.JobHeld)]
     return holds[-1] if holds else None
 
 
+@_named
 def _held(found: Explanation, evidence: Wait) -> str:
     event = _last_hold(found)
     if event is None:
@@ -575,212 +593,60 @@ def _held(found: Explanation, evidence: Wait) -> str:
     return f"it was put on hold{f' by {event.by}' if event.by else ''} at {clock(event.at_us)}"
 
 
-def _release(found: Explanation, _: Wait) -> str:
+@_named
+def _holder(found: Explanation, _: Wait) -> str:
     """Return who put it on hold, and has to let it go."""
     event = _last_hold(found)
-    return f"{(event and event.by) or 'somebody'} to let it go on"
+    return (event and event.by) or "somebody"
 
 
-def _next_attempt(found: Explanation, _: Wait) -> str:
+@_named
+def _back_at(found: Explanation, _: Wait) -> str:
+    """Return when its wait between two launches is over."""
     until_us = None if found.job is None else found.job.back_at_us
-    return "its next attempt" + ("" if until_us is None else f", at {clock(until_us)}")
+    return "" if until_us is None else f" at {clock(until_us)}"
 
 
-def _resume(found: Explanation, _: Wait) -> str:
-    job_id = found.story.job_id
-    logs = "" if _was_not_launched(found) else f"`shunter logs {job_id}` says how it left; "
-    return f"{logs}`shunter resume {job_id}` starts it at once"
+@_named
+def _next_attempt(found: Explanation, evidence: Wait) -> str:
+    return ",".join(["its next attempt", *filter(None, [_back_at(found, evidence)])])
 
 
-def _home(found: Explanation) -> str:
+@_named
+def _logs(found: Explanation, _: Wait) -> str:
+    """Return where to read how it left; empty: its last attempt never began."""
+    kinds = (facts.LaunchFailed, facts.AttemptStarted)
+    last = [each.event for each in found.story.own if isinstance(each.event, kinds)][-1:]
+    if last and isinstance(last[0], facts.LaunchFailed):
+        return ""
+    return f"`shunter logs {found.story.job_id}` says how it left; "
+
+
+@_named
+def _home(found: Explanation, _: Wait) -> str:
     """Return the server with a checkpoint that is too large to be copied."""
     return (found.job and found.job.stays_on) or "the server that has it"
 
 
-def _discard(found: Explanation) -> str:
-    return f"`shunter admin discard-checkpoint {found.story.job_id}`"
-
-
-def _down(found: Explanation, _: Wait) -> str:
-    return down_in_words(found.there.cluster, found.story.spec.gpu_types, found.unheld)
-
-
+@_named
 def _holders_outside(found: Explanation, _: Wait) -> str:
-    held = held_by_others(found.there.cluster, found.story.spec.gpu_types)
-    return held.replace("others hold", "those who hold", 1)
+    return _held_by_others(found).replace("others hold", "those who hold", 1)
 
 
-def _others_leave(found: Explanation, evidence: Wait) -> list[str]:
-    """Return how many GPUs others must leave that hold too many of them."""
-    types = found.story.spec.gpu_types
-    missing = gpus_in_words(max(1, evidence.needed - _most_up(found.there.cluster, types)))
-    return [f"others leave {missing} or more of one type, or servers join"]
+@_named
+def _over(found: Explanation, evidence: Wait) -> str:
+    """Return how many GPUs too many others hold."""
+    return gpus_in_words(max(1, evidence.needed - _count_up(found)))
 
 
-def _no_such_type(found: Explanation, evidence: Wait) -> str:
-    if evidence.detail == "throughput":
-        return "by the throughputs that are known, its model gets on with no GPU type that is up"
+@_named
+def _types(found: Explanation, _: Wait) -> str:
     types = " or ".join(found.story.spec.gpu_types)
-    return f"no server with GPUs{f' of type {types}' if types else ''} is up"
+    return f" of type {types}" if types else ""
 
 
-def _no_capacity(found: Explanation, evidence: Wait) -> str:
-    words = _short(found, evidence)
-    if evidence.detail == HEIGHT_MOST:
-        words += "; the servers on which it may take turns have as many jobs as height_most allows"
-    return words
-
-
-_OUT_OF_SERVICE = _Words(
-    _lost,
-    "servers come back into service or join, until enough GPUs are up",
-    _down,
-    _bring_back,
-)
-_SHARED = _Words(_shared, "its turn comes, as others get their shares")
-
-_WORDS: dict[Reason, _Words] = {
-    Reason.no_capacity: _Words(_no_capacity, _more_gpus),
-    Reason.outranked: _Words(
-        lambda found, evidence: _short_since(found, evidence, "others rank before it"),
-        _more_gpus,
-    ),
-    Reason.fragmented: _Words(
-        lambda found, evidence: (
-            f"{_room(found, evidence)}, but not where they fit together: {_pieces(found)}"
-        ),
-        _together,
-        hint="or submit it with other splits (--shape)",
-    ),
-    Reason.locality_not_met: _Words(
-        lambda found, evidence: (
-            f"{_room(found, evidence)}, but not {_nearness(found)}: {_pieces(found)}"
-        ),
-        _together,
-        hint="or submit it with another --max-level, --shape or --min-speed",
-    ),
-    Reason.split_kept: _Words(
-        _split_kept,
-        "GPUs come free on servers so that its split fits, or it is submitted anew with "
-        "--split-may-change, if another number of processes can load its checkpoints",
-        to_do="wait until its split fits, or submit it with --split-may-change, if another number "
-        "of processes can load its checkpoints",
-    ),
-    Reason.cpu_or_memory_short: _Words(
-        _beside,
-        "jobs on servers with free GPUs give back CPUs or memory, or other GPUs come free",
-        hint="or submit it with fewer CPUs or less memory",
-    ),
-    Reason.gpu_type_unavailable: _Words(
-        _no_such_type,
-        lambda _found, evidence: [
-            "a server with other GPUs joins, or its throughputs are measured anew"
-            if evidence.detail == "throughput"
-            else "a server with such GPUs joins or comes back"
-        ],
-        lambda _found, evidence: (
-            "a GPU type on which its model gets on"
-            if evidence.detail == "throughput"
-            else "a server with GPUs that it accepts"
-        ),
-        "add a server with such GPUs, or submit it with other types (--type)",
-    ),
-    Reason.quota: _Words(_quota, _needs_quota),
-    Reason.share_met: _SHARED,
-    Reason.time_sliced: _SHARED,
-    Reason.guard_min_runtime: _Words(_not_preempted, _runtime_ends),
-    Reason.guard_preemption_limit: _Words(
-        lambda found, evidence: _short_since(
-            found,
-            evidence,
-            "others may not be preempted: never, or not again so soon "
-            "(max_preemptions_per_job_hour)",
-        ),
-        _guard_ends,
-    ),
-    Reason.waiting_for_round: _Words(
-        "no round has looked at it yet", _next_round, _next_round_in_words
-    ),
-    Reason.displaced: _Words(_displaced, _next_round, _next_round_in_words),
-    Reason.waiting_for_release: _Words(
-        lambda _found, evidence: (
-            f"it was granted {gpus_in_words(evidence.needed)}, of which others have yet to leave "
-            f"{evidence.needed - evidence.free}"
-        ),
-        lambda _found, evidence: [
-            f"the GPUs that it was granted are left by {', '.join(evidence.blockers) or 'others'}"
-        ],
-    ),
-    Reason.dependency: _Words(
-        lambda found, evidence: (
-            f"it depends on {', '.join(_there(found, evidence)) or 'other jobs'}, which must end "
-            "first"
-        ),
-        _others_end,
-        hint="`shunter show` of that job says how far it is",
-    ),
-    Reason.array_limit: _Words(
-        _array,
-        lambda found, _: [
-            f"a task of array {found.story.spec.array} that has its turn ends, or gives it up"
-        ],
-    ),
-    Reason.held: _Words(
-        _held,
-        "it is released",
-        _release,
-        lambda found, _: f"`shunter resume {found.story.job_id}` lets it start",
-    ),
-    Reason.backing_off: _Words(_backing_off, _wait_ends, _next_attempt, _resume),
-    Reason.node_lost: replace(
-        _OUT_OF_SERVICE,
-        waits_for=lambda found, evidence: (_next_round_in_words if evidence.detail else _down)(
-            found, evidence
-        ),
-    ),
-    Reason.node_drained: _OUT_OF_SERVICE,
-    Reason.gpus_quarantined: _OUT_OF_SERVICE,
-    Reason.gpus_taken: _Words(_taken, _others_leave, _holders_outside),
-    Reason.awaiting_proposal: _Words(
-        _proposed,
-        waits_for="its job scheduler, which has to propose a place",
-        to_do=_PROPOSE,
-    ),
-    Reason.proposal_rejected: _Words(
-        _proposed,
-        waits_for="its job scheduler, which has to propose again",
-        to_do=_PROPOSE,
-    ),
-    Reason.checkpoint_unreachable: _Words(
-        _checkpoint_unreachable,
-        lambda found, _: [
-            (
-                "the server answers again or is lost for good, or its owner gives the checkpoint "
-                f"up: {_discard(found)}"
-            )
-        ],
-        lambda found, evidence: _checkpoint_unreachable(found, evidence).split(", and ")[-1],
-        lambda found, _: f"bring that server back, or give the checkpoint up: {_discard(found)}",
-    ),
-    Reason.checkpoint_stays: _Words(
-        _checkpoint_stays,
-        lambda found, _: [
-            (
-                f"GPUs for it come free on {_home(found)}, or what it saved there is made smaller "
-                f"and then `shunter resume {found.story.job_id}` lets it be copied, or its owner "
-                f"gives the checkpoint up: {_discard(found)}"
-            )
-        ],
-        lambda found, _: f"room on {_home(found)}, where what it saved is",
-        lambda found, _: (
-            "wait for room there; or make that folder smaller, then `shunter resume "
-            f"{found.story.job_id}`; or give it up: {_discard(found)}"
-        ),
-    ),
-}
-
-
-def _there(found: Explanation, evidence: Wait) -> list[JobId]:
+@_named
+def _there(found: Explanation, evidence: Wait) -> str:
     """Return the blockers that have not ended."""
     jobs = found.there.jobs
-    return [each for each in evidence.blockers if each in jobs]
+    return ", ".join(each for each in evidence.blockers if each in jobs) or "other jobs"

@@ -12,6 +12,7 @@ snapshot of its memory: otherwise it would rank them differently.
 from bisect import bisect_right
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import orjson
@@ -26,7 +27,8 @@ from shunter.ask.recorded_terms import (
     takes_notes,
     term_on,
 )
-from shunter.ask.why.job_events import WITHOUT_JOB, JobEvents
+from shunter.ask.scores import Measures, measures_of_terms
+from shunter.ask.why.job_events import NO_JOB, WITHOUT_JOB, JobEvents
 from shunter.ask.why.present import Present, demand_of, present_of
 from shunter.ask.why.timeline import WaitReasons
 from shunter.core import NO_RESULT, AnyPolicy, JobPhase, State
@@ -85,16 +87,33 @@ class Rebuilt(NamedTuple):
     problem: str
 
 
-def rules_of(story: JobEvents, rebuild: Rebuild) -> Rebuilt:
-    """Return by what was decided at the end of a story."""
-    started = story.started
-    if started is None:
-        return Rebuilt(None, None, "the log does not say which policy decided")
-    try:
-        policy, rules = rebuild(started)
-    except (ConfigError, NotFoundError, UsageError) as error:
-        return Rebuilt(None, None, str(error))
-    return Rebuilt(rules, policy.sizing if isinstance(policy, RankedPolicy) else None, "")
+class RecordedPolicies:
+    """What decided during a story; a policy is built when it is asked for.
+
+    To build one, with all that checks its parameters, takes longer than to answer for most jobs
+    that have ended.
+    """
+
+    def __init__(self, story: JobEvents, rebuild: Rebuild) -> None:
+        self._story = story
+        self._rebuild = rebuild
+
+    @cached_property
+    def last(self) -> Rebuilt:
+        """By what was decided at the end of the story."""
+        started = self._story.started
+        if started is None:
+            return Rebuilt(None, None, "the log does not say which policy decided")
+        try:
+            policy, rules = self._rebuild(started)
+        except (ConfigError, NotFoundError, UsageError) as error:
+            return Rebuilt(None, None, str(error))
+        return Rebuilt(rules, policy.sizing if isinstance(policy, RankedPolicy) else None, "")
+
+    @cached_property
+    def measures(self) -> Measures:
+        """What the scores of its policies count, by the event of the term."""
+        return measures_of_terms(self._story.terms, self._rebuild)
 
 
 async def fold_story(
@@ -109,11 +128,11 @@ async def fold_story(
         plan: whether to ask the policy again.
     """
     replay = _Replay(reader, story, rebuild)
-    await replay.begin(plan=plan)
     folded = replay.folded
     if not plan and replay.is_alone():
         await replay.fold_alone()
         return folded
+    await replay.begin(plan=plan)
     if plan:
         await replay.fold_to_plan()
         folded.planned = replay.plan()
@@ -175,8 +194,8 @@ class _Replay:
         if job is None or job.waits_as not in state.class_waits:
             await self.fold_upto(story.seq)
 
-    async def _restore(self, snapshot: Snapshot | None) -> None:
-        self.folded.state, self._rules = await restored(self._reader, snapshot)
+    async def _restore(self, snapshot: Snapshot | None, *, with_jobs: bool = True) -> None:
+        self.folded.state, self._rules = await restored(self._reader, snapshot, with_jobs=with_jobs)
         self.folded.reasons.begin(self.folded.state)
         self._begin_term()
 
@@ -198,8 +217,12 @@ class _Replay:
 
     async def fold_alone(self) -> None:
         """Fold to the end of the story, without jobs that it does not depend on."""
-        story, state = self._story, self.folded.state
+        story = self._story
         alone = {story.job_id, *(each.job_id for each in story.spec.depends_on)}
+        came = story.own[0].seq
+        snapshot = await self._reader.snapshot_at(came - 1)
+        await self._restore(snapshot, with_jobs=len(alone) > 1)
+        state = self.folded.state
         for job in [*state.jobs.values()]:
             if job.job_id not in alone:
                 depart(state, job, state.now_us, facts.Outcome.cancelled)
@@ -208,16 +231,18 @@ class _Replay:
                 fall_back(state, job, state.now_us)
         words = [orjson.dumps(job_id) for job_id in sorted(alone)]
         before: list[tuple[int, Event]] = []
-        came = story.own[0].seq
         async for frame in self._reader.frames(state.seq, came - 1):
-            for seq, row in frame.rows_with(WITHOUT_JOB, words):
+            for seq, row in frame.rows_with(WITHOUT_JOB, words, NO_JOB):
                 if state.seq < seq < came and (row[2] is None or row[2] in alone):
                     before.append((seq, decode_event(row)))
         since = [*story.shared, *((each.seq, each.event) for each in story.own)]
+        rounds = {each.seq: each.round for each in story.own if each.round is not None}
         for seq, event in (*before, *sorted(since, key=lambda each: each[0])):
             if not _counts_alone(event, story.job_id):
                 continue
             state.seq = seq - 1
+            if seq in rounds:  # that may be one that was left out
+                self.folded.reasons.last_round = rounds[seq]
             own = _without_others(event, alone) if isinstance(event, facts.RoundPlanned) else event
             self._fold([own])
 

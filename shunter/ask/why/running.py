@@ -232,7 +232,7 @@ def shares_of(found: Explanation) -> dict[str, object] | None:
         return _kept(found, told[-1].seq, told[-1].event)
     reshaped = [own for own in told if _is_of_shares(own)]
     if not reshaped or reshaped[-1].seq < grant.seq:
-        return None if found.sizing is None else _granted(grant)
+        return None if found.policies.last.sizing is None else _granted(grant)
     last = reshaped[-1]
     event = last.event
     assert isinstance(event, facts.JobReshaped), "only such were taken"
@@ -390,7 +390,7 @@ def _why(found: Explanation, event: facts.JobReshaped) -> str:
 
 def _is_as_fair(found: Explanation, event: facts.JobReshaped) -> bool:
     """Say whether a job is as fast as with what it is guaranteed, and no faster."""
-    sizing, state, spec = found.sizing, found.state, found.story.spec
+    sizing, state, spec = found.policies.last.sizing, found.state, found.story.spec
     if sizing is None or state is None:
         return False
     cluster, sizing = state.cluster, sizing.corrected(state.corrections)

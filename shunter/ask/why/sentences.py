@@ -12,6 +12,7 @@ from shunter.ask.why.running import shares_before
 from shunter.ask.why.timeline import RunSpan, Segment, ended_as, is_displacement
 from shunter.ask.words import (
     allocation_in_words,
+    attempt_end_in_words,
     because_in_words,
     clock,
     discarded_in_words,
@@ -21,6 +22,7 @@ from shunter.ask.words import (
     rejection_in_words,
     span,
     stamp,
+    tells_itself,
 )
 from shunter.core import JobPhase
 from shunter.counting import counted, signal_in_words
@@ -151,22 +153,9 @@ def how_ended(found: Explanation, run: RunSpan) -> str:
         if is_displacement(event):
             return f"displaced: {decision_in_words(found, run.ended_by)}"
         return f"preempted: {decision_in_words(found, run.ended_by)}"
-    if isinstance(event, facts.AttemptLost | facts.LaunchFailed):
-        return f"lost: {event.cause}"
-    if isinstance(event, facts.JobSuspended):
-        return f"suspended: {event.cause}" if event.cause else "left by itself"
-    if isinstance(event, facts.JobRetried):
-        return "failed, to be tried again"
-    if isinstance(event, facts.JobFinished):
-        return "finished"
-    if isinstance(event, facts.JobFailed):
-        if signal := _signal(found, event):
-            return f"failed: killed by {signal}"
-        code = "" if event.exit_code is None else f" {event.exit_code}"
-        return f"failed: {event.cause}{code}"
-    if isinstance(event, facts.JobCancelled):
-        return f"cancelled: {event.cause}" if event.cause else "cancelled"
-    return "left its servers"
+    if isinstance(event, facts.JobFailed) and (signal := _signal(found, event)):
+        return f"failed: killed by {signal}"
+    return attempt_end_in_words(event)
 
 
 def _signal(found: Explanation, failed: facts.JobFailed) -> str:
@@ -418,7 +407,9 @@ def by_in_words(found: Explanation, own: Own) -> str:
 def scores_in_words(found: Explanation, own: Own) -> str:
     """Return what the scores of a decision say; empty where nobody can tell."""
     event = own.event
-    if not isinstance(event, facts.AllocationChanged):
+    if not isinstance(event, facts.AllocationChanged) or not event.because.scores:
+        return ""
+    if tells_itself(event.because):
         return ""
     measures = found.measures_at(own.seq)
     return decision_score(event.because, measures, found.used_gpu_us(event.at_us))

@@ -236,7 +236,7 @@ class WaitReasons:
         self.changes: list[ReasonChange] = []
         self._job_id = job_id
         self._begin_seq = 0
-        self._round: Round | None = None
+        self.last_round: Round | None = None
         self._of_classes: dict[Demand, Round] = {}
         self._of_own: Round | None = None
         self._is_unseen = False
@@ -278,7 +278,7 @@ class WaitReasons:
             self._last, self._is_unseen = None, False
             return
         if self._is_unseen and job.left_for is None:
-            self._of_own = self._round  # it found again what was recorded before
+            self._of_own = self.last_round  # it found again what was recorded before
         self._is_unseen = job.left_for == UNTIL_ROUND
         demand = self._class_of(job, state)
         wait = wait_to_count(job, state, demand)
@@ -292,15 +292,17 @@ class WaitReasons:
 
     def _note_round(self, event: Event, seq: int) -> None:
         assert isinstance(event, facts.RoundPlanned), "its kind was looked at"
-        self._round = Round(seq, event.number, event.at_us)
+        self.last_round = Round(seq, event.number, event.at_us)
         self._is_recorded |= bool(event.consolidated or event.spread)
-        self._of_classes.update(dict.fromkeys([each.demand for each in event.waits], self._round))
+        self._of_classes.update(
+            dict.fromkeys([each.demand for each in event.waits], self.last_round)
+        )
 
     def _note_own(self, event: Event) -> None:
         if isinstance(event, facts.WaitReasonChanged):
-            self._of_own = self._round
+            self._of_own = self.last_round
         elif isinstance(event, facts.AllocationChanged):
-            self._of_leaving = None if is_ordered(event) else self._round
+            self._of_leaving = None if is_ordered(event) else self.last_round
         elif isinstance(event, facts.AttemptLost):
             self._of_leaving = None
 

@@ -99,7 +99,7 @@ class Frame:
         return rows
 
     def rows_with(
-        self, kinds: Collection[bytes] = (), words: Collection[bytes] = ()
+        self, kinds: Collection[bytes] = (), words: Collection[bytes] = (), mark: bytes = b""
     ) -> Iterator[tuple[int, Row]]:
         """Yield the rows of some kinds, and those with a word, with their numbers.
 
@@ -108,13 +108,16 @@ class Frame:
         Args:
             kinds: their names. What is added while rows are yielded counts for those that follow.
             words: pieces of JSON, such as an id in its quotes; as kinds.
+            mark: a piece of JSON that all rows of these kinds have, and few others: to look for it
+                is quicker than to read the kind of each row.
         Raises:
             LogDamagedError: the payload holds no rows, or another number of them.
         """
         if not any(word in self.payload for word in (*kinds, *words)):
             return
         for seq, part in enumerate(self._parts(), self.first_seq):
-            if part[2 : part.find(b'"', 2)] in kinds:  # as orjson writes it, a row begins with ["
+            # As orjson writes it, a row begins with ["
+            if mark in part and part[2 : part.find(b'"', 2)] in kinds:
                 yield seq, self._row(part)
                 continue
             for word in words:

@@ -37,6 +37,16 @@ def test_comparison_fits_the_terminal(
     assert ("not shown, as the terminal is narrow: digest" in said.err) == (width == 80)
 
 
+def test_table_in_a_file_is_drawn_as_rich_draws_it(capsys: pytest.CaptureFixture[str]) -> None:
+    titles = {"from": False, "for": True, "": False, "n": True}
+    columns = [output.Column(title, is_number) for title, is_number in titles.items()]
+    rows = [["T+1", "10m", "waits …", ""], ["", " 2d  ", " [b] runs – on é ", "7 "]]
+    output.print_table(columns, rows)
+    plain = capsys.readouterr().out
+    output.print_table(columns, [*rows, ["時", "", "", ""]])  # only rich knows its width
+    assert capsys.readouterr().out == f"{plain}時\n"
+
+
 def test_list_of_commands_ends_no_sentence_in_the_middle() -> None:
     said = CliRunner().invoke(app, ["--help"]).stdout
     assert "..." not in said.partition("First steps:")[2]

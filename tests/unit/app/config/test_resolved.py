@@ -20,7 +20,7 @@ from shunter.errors import ConfigError
 from shunter.policies import MakingRoom
 from shunter.workloads import builtin_sensitivity
 from tests.factories import needs_highs
-from tests.unit.app.config.texts import BY_FILE, GENERATED, SIZED, SKEWED, TOPOLOGY, loaded
+from tests.unit.app.config.texts import BY_FILE, GENERATED, SIZED, SKEWED, TOPOLOGY, called, loaded
 from tests.unit.app.conftest import Generated
 
 
@@ -103,7 +103,7 @@ def _whole_record(loaded: LoadedConfig) -> str:
     return record_of(loaded, instant=True, workload=loaded.table_records())
 
 
-@pytest.mark.parametrize(("config", "settings"), REBUILT)
+@pytest.mark.parametrize(("config", "settings"), REBUILT, ids=called)
 def test_policy_and_rules_are_rebuilt_from_the_record_alone(
     tmp_path: Path, config: str, settings: str
 ) -> None:
@@ -151,6 +151,7 @@ def test_keys_become_what_every_order_goes_by(tmp_path: Path, name: str) -> None
             Skew({"vgg16": 0.8, "flat": 0.01}, 0.375, distrusts=True),
         ),
     ],
+    ids=called,
 )
 def test_keys_become_a_placement(
     tmp_path: Path, config: str, settings: str, placement: object
@@ -186,6 +187,7 @@ def test_keys_become_a_placement(
             },
         ),
     ],
+    ids=called,
 )
 def test_what_is_not_used_is_not_recorded(
     tmp_path: Path, config: str, settings: str, key: str, recorded: object

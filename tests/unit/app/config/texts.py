@@ -56,3 +56,8 @@ def loaded(folder: Path, config: str, settings: str = "") -> LoadedConfig:
     """Load a config beside those files, with settings that are parted by semicolons."""
     overrides = [("--set", setting) for setting in settings.split("; ") if setting]
     return load_config(written(folder, config), overrides, {})
+
+
+def called(value: object) -> str | None:
+    """Return how one of these configs is called, as the name of a case; None: it is none."""
+    return next((name.lower() for name, text in globals().items() if text is value), None)

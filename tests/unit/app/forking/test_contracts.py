@@ -41,6 +41,7 @@ BESIDE = [
 ]
 
 
+@pytest.mark.rotating("seq")
 @pytest.mark.parametrize("rows", [CURVES, BESIDE], ids=["curves", "neighbours"])
 @pytest.mark.parametrize("policy", [FIFO, LAS], ids=["fifo", "las"])
 @pytest.mark.parametrize("seq", [6, 9, 12, 15])

@@ -31,13 +31,32 @@ S = 1_000_000
 ROUND_US = 60 * S
 
 
+# Each solves a program of its own every round, which a run made again solves again.
+SOLVED = (
+    *("finish_time_fairness", "gavel-aware", "hierarchical", "makespan", "max_min_fairness"),
+    *("max_min_fairness-in-pairs", "max_sum_throughput", "min_cost", "min_cost_slo"),
+    "water_filling",
+)
+
+
 @needs_highs
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in SOLVED])
 def test_same_policy_does_what_happened(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    url = simulated_once(name, tmp_path_factory)
+    check_same_policy(simulated_once(name, tmp_path_factory))
 
+
+@needs_highs
+@pytest.mark.rotating("name")
+@pytest.mark.parametrize("name", SOLVED)
+def test_same_policy_does_what_happened_whatever_program_it_solves(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    check_same_policy(simulated_once(name, tmp_path_factory))
+
+
+def check_same_policy(url: str) -> None:
     played = run_scenario(Scenario(url, "e150"))
 
     assert len(played.stories) > 15

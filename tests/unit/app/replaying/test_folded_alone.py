@@ -190,3 +190,23 @@ async def test_jobs_that_the_awaited_one_awaits_are_no_part_of_it(
     )
     found = await reasons(tmp_path, events, snapshot_at)
     assert found == [(2, Reason.dependency), (7, Reason.waiting_for_round)]
+
+
+@pytest.mark.asyncio
+async def test_round_that_records_nothing_looks_at_who_has_left(tmp_path: Path) -> None:
+    """Of rounds in a row that record nothing, the first one after an event of its own counts."""
+    there = Allocation((Share(NODES[0], 1),))
+    events = (
+        *(*OPENING, submitted(1, OWN), planned(2), planned(3)),
+        facts.WaitReasonChanged(3 * S, OWN, Wait(Reason.quota, 1)),
+        *(planned(4), facts.AllocationChanged(4 * S, OWN, there, RULE, instant=True)),
+        *(planned(5), planned(6), *suspended(6, OWN), planned(7), planned(8), *CANCELLED),
+    )
+    unseen, quota = Reason.waiting_for_round, Reason.quota
+    expected = [(1, unseen), (3, quota), (6, unseen), (7, quota)]
+    assert await reasons(tmp_path, events) == expected
+
+
+def planned(at_s: int) -> Event:
+    """Return a round that only counts itself."""
+    return facts.RoundPlanned(at_s * S, at_s, 0, 0)

@@ -133,9 +133,12 @@ class Counted:
             return await snapshot_at(reader, seq)
 
         def counted_rows_with(
-            frame: Frame, kinds: Collection[bytes] = (), words: Collection[bytes] = ()
+            frame: Frame,
+            kinds: Collection[bytes] = (),
+            words: Collection[bytes] = (),
+            mark: bytes = b"",
         ) -> Iterator[tuple[int, list[Any]]]:
-            for found in rows_with(frame, kinds, words):
+            for found in rows_with(frame, kinds, words, mark):
                 self.events += 1
                 yield found
 

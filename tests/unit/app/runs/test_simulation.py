@@ -1,6 +1,7 @@
-"""Whole simulated runs: their document, their log, and what ends them before they begin."""
+"""Whole simulated runs: their document, their log, their jobs, and what ends them at once."""
 
 import asyncio
+import csv
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -10,10 +11,19 @@ import pytest
 
 from shunter.config import LoadedConfig, load_config
 from shunter.core import state_digest
-from shunter.errors import LogError, LogExistsError, TraceError
+from shunter.errors import LogError, LogExistsError, ShunterError, TraceError
 from shunter.events import Event, SchedulerStarted, SchedulerStopped
 from shunter.events.log import Snapshot, read_log
-from shunter.run import RunResult, load_jobs, rebuild, set_up, simulate, simulation
+from shunter.run import (
+    COLUMNS,
+    RunResult,
+    load_jobs,
+    rebuild,
+    set_up,
+    simulate,
+    simulation,
+    write_jobs,
+)
 from tests.unit.app.conftest import Generated
 from tests.unit.app.traces import config_of
 
@@ -273,3 +283,41 @@ def test_record_says_that_evicted_jobs_are_moved_where_places_matter(
     assert setup.runtime.rules.moves_evicted is moves
     assert ("moves_evicted" in json.loads(started.config)) is moves
     assert rebuild(started)[1].moves_evicted is moves
+
+
+def test_each_job_has_a_row_in_the_order_of_the_trace(config_file: Path, tmp_path: Path) -> None:
+    result = simulate(load_config(config_file, [], {}))
+    path = tmp_path / "out.csv"
+
+    write_jobs(path, result.stories(), 5)
+
+    header, *rows = path.read_text().splitlines()
+    assert header == (
+        "job_id,user,gpus,submit_s,first_start_s,finish_s,jct_s,wait_s,attained_gpu_s,"
+        "preemptions,migrations,status"
+    )
+    assert rows == [
+        "a,ana,8,0,0,100,100,0,800,0,0,finished",
+        "b,bo,4,10,100,150,140,90,200,0,0,finished",
+        "c,bo,16,20,,,,,0,0,0,rejected",
+        "d,ana,1,30,100,110,80,70,10,0,0,failed",
+        "e,ana,1,40,100,110,70,60,10,0,0,cancelled",
+    ]
+
+
+def test_rows_add_up_to_the_document(generated: Generated, tmp_path: Path) -> None:
+    result = simulate(generated(policy__name="las", policy__params__las__queues_gpu_s=["1m"]))
+    path = tmp_path / "out.csv"
+
+    write_jobs(path, result.stories(), 60)
+
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert tuple(rows[0]) == COLUMNS
+    assert sum(int(row["preemptions"]) for row in rows) == result.document["preemptions"]
+    mean = sum(float(row["jct_s"]) for row in rows) / 60
+    assert mean == pytest.approx(result.document["jct_s"]["mean"])
+
+
+def test_a_file_that_cannot_be_written_is_an_error() -> None:
+    with pytest.raises(ShunterError, match="cannot write /dev/full: No space left"):
+        write_jobs(Path("/dev/full"), [], 0)
