@@ -55,6 +55,9 @@ TABLE = [
         admitted=["j1"],
     ),
     *rows(f"""
+no round looks again for those whom only others propose
+    {TAKEN}; until 99s
+    => j1, rounds: 2
 the first candidate that is free is
     {TAKEN}; ana proposes j1 on n0[0-3] or n1[0-3] at 2
     => j1, then: 2: proposed by ana, approved (1), attempt 1 starts on n1[0,1,2,3]
