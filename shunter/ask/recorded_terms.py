@@ -163,10 +163,11 @@ def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
 
 def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing | None:
     """Return what told gangs apart in a term; None: nothing did, or nobody can say."""
+    if started is None:
+        return None
     # No other placement does, and building a policy takes longer than all else that is asked.
     section = config_of(started).get("policy")
-    placement = section.get("placement") if isinstance(section, Mapping) else None
-    if started is None or placement != Skew.name:
+    if isinstance(section, Mapping) and section.get("placement") != Skew.name:
         return None
     try:
         policy, _ = rebuild(started)
