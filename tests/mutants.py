@@ -313,7 +313,9 @@ def _probe(tree: Path, which: str, mutants: Sequence[Mutant], folder: Path) -> P
     with _changed({path: _probed(path.read_bytes(), at) for path, at in probes.items()}):
         tests = [folder_ for folder_ in TESTS if (tree / folder_).exists()]
         extra = {"MUTANTS_FOUND": str(found), "PYTHONPATH": str(folder)}
-        _ran(tree, ["-p", "mutants_probe", *tests], 3600.0, **extra)
+        # sitecustomize imported it, which pytest warns of; warnings are errors here.
+        quiet = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+        _ran(tree, [*quiet, "-p", "mutants_probe", *tests], 3600.0, **extra)
     if not (found.exists() and "end\t" in found.read_text()):
         raise SystemExit(f"the tests of {tree} do not run to their end: see what pytest says there")
     return found

@@ -128,7 +128,7 @@ def test_lost_test_is_told_and_all_files_are_put_back(
         (tree / "tests/unit/test_one.py").write_text(test)
         (tree / "conftest.py").write_text("")
         (tree / "pytest.ini").write_text(
-            "[pytest]\npythonpath = .\nmarkers =\n    live\n    fidelity\n"
+            "[pytest]\npythonpath = .\nfilterwarnings = error\nmarkers =\n    live\n    fidelity\n"
         )
         (tree / ".venv/bin").mkdir(parents=True)
         python = tree / ".venv/bin/python"
