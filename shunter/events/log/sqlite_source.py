@@ -70,11 +70,23 @@ def unpack_bytes(kept: bytes, what: str, seq: int) -> bytes:
     if not kept.startswith(_ZLIB):
         return kept
     try:
-        return zlib.decompress(kept)
+        return _inflated(kept)
     except zlib.error as error:
         raise LogDamagedError(
             f"{what} at sequence number {seq} is damaged: {error}", seq
         ) from error
+
+
+def _inflated(packed: bytes) -> bytes:
+    """Return what was compressed; raise zlib.error if there is more or less.
+
+    `zlib.decompress` ignores what follows the end of a stream, which nothing else would show.
+    """
+    stream = zlib.decompressobj()
+    plain = stream.decompress(packed)
+    if not stream.eof or stream.unused_data:
+        raise zlib.error("it ends too early" if not stream.eof else "bytes follow its end")
+    return plain
 
 
 def pack_segment(frames: Sequence[Frame]) -> tuple[Segment, bytes]:
@@ -97,7 +109,7 @@ def unpack_segment(segment: Segment, blob: bytes) -> list[Frame]:
         LogDamagedError: the blob does not hold what was sealed.
     """
     try:
-        text = zlib.decompress(blob)
+        text = _inflated(blob)
     except (zlib.error, TypeError):
         text = b""
     if _segment_digest(text) != segment.digest:
