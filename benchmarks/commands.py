@@ -38,7 +38,7 @@ class Checkout:
 
     @property
     def python(self) -> str:
-        """The Python of its own environment, which knows its plug-ins; else the one at work here."""
+        """The Python of its own environment, which knows its plug-ins; else this one."""
         own = self.root / ".venv" / "bin" / "python"
         return str(own) if own.exists() and self.root != ROOT else sys.executable
 

@@ -1,4 +1,4 @@
-"""What a simulation costs in numbers without noise: Python calls a fact, and bytes a job of its log.
+"""What a simulation costs, without noise: Python calls a fact, and bytes a job of its log.
 
     python -m benchmarks.counts [--trace PATH] [--rows 10000] [--policy las] [--generated JOBS]
 

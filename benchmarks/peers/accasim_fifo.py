@@ -17,34 +17,60 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Written for Python 3.9 and older, which had this name here too; nothing else of it needs them.
-collections.Mapping = collections.abc.Mapping  # type: ignore[attr-defined]
-
-from accasim.base.allocator_class import FirstFit  # noqa: E402  # after the line above
-from accasim.base.event_class import JobFactory  # noqa: E402
-from accasim.base.resource_manager_class import ResourceManager, Resources  # noqa: E402
-from accasim.base.scheduler_class import FirstInFirstOut  # noqa: E402
-from accasim.base.simulator_class import Simulator  # noqa: E402
-from accasim.utils.reader_class import Reader  # noqa: E402
-
 # AccaSim takes the instant 0 for "not begun".
 ORIGIN_S = 1000
 
 
-class Rows(Reader):  # type: ignore[misc]  # AccaSim has no types
-    """Hands jobs on: each is as many requests for one GPU, which servers share."""
+def simulate(lines: list[str], gpus: int, servers: int, folder: str) -> tuple[float, list[int]]:
+    """Simulate jobs; return the CPU seconds of the loop, and how long each waited, in seconds."""
+    # Written for Python 3.9 and older, which had this name here too; nothing else of it needs them.
+    collections.Mapping = collections.abc.Mapping  # type: ignore[attr-defined]  # see above
+    from accasim.base.allocator_class import FirstFit
+    from accasim.base.event_class import JobFactory
+    from accasim.base.resource_manager_class import ResourceManager, Resources
+    from accasim.base.scheduler_class import FirstInFirstOut
+    from accasim.base.simulator_class import Simulator
+    from accasim.utils.reader_class import Reader
 
-    def __init__(self, factory: JobFactory, lines: list[str]) -> None:
-        super().__init__(factory)
-        self._rows: Iterator[tuple[int, str]] = iter(enumerate(lines))
+    class Rows(Reader):  # type: ignore[misc]  # AccaSim has no types
+        """Hands jobs on."""
 
-    def _read(self, current_time: int) -> dict[str, Any] | None:
-        number, line = next(self._rows, (0, ""))
-        if not line:
-            self.stop_submission()
-            return None
+        def __init__(self, factory: Any) -> None:
+            super().__init__(factory)
+            self._rows = requests(lines)
+
+        def _read(self, current_time: int) -> dict[str, Any] | None:
+            row = next(self._rows, None)
+            if row is None:
+                self.stop_submission()
+            return row
+
+    each = {"server": {"core": gpus // servers}}
+    manager = ResourceManager(Resources(groups=each, resources={"server": servers}))
+    factory = JobFactory(manager)
+    simulator = Simulator(
+        "jobs",
+        None,
+        FirstInFirstOut(FirstFit()),
+        resource_manager=manager,
+        reader=Rows(factory),
+        job_factory=factory,
+        scheduling_output=False,
+        statistics_output=False,
+        show_statistics=False,
+        RESULTS_FOLDER_PATH=folder,
+        LOG_LEVEL="ERROR",
+    )
+    begun_s = time.process_time()
+    simulator.start_simulation()
+    return time.process_time() - begun_s, simulator.mapper.wtimes
+
+
+def requests(lines: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield jobs as AccaSim takes them: each wants as many units of one GPU, on any servers."""
+    for number, line in enumerate(lines):
         submit, duration, gpus = line.split()
-        return {
+        yield {
             "job_id": number,
             "queued_time": ORIGIN_S + int(float(submit)),
             "duration": int(float(duration)),
@@ -57,31 +83,12 @@ def main() -> None:
     """Simulate, and print JSON."""
     path, gpus, servers = sys.argv[1:]
     lines = Path(path).read_text(encoding="utf-8").splitlines()
-    each = {"server": {"core": int(gpus) // int(servers)}}
-    manager = ResourceManager(Resources(groups=each, resources={"server": int(servers)}))
-    factory = JobFactory(manager)
     with tempfile.TemporaryDirectory() as folder:
-        simulator = Simulator(
-            path,
-            None,
-            FirstInFirstOut(FirstFit()),
-            resource_manager=manager,
-            reader=Rows(factory, lines),
-            job_factory=factory,
-            scheduling_output=False,
-            statistics_output=False,
-            show_statistics=False,
-            RESULTS_FOLDER_PATH=folder,
-            LOG_LEVEL="ERROR",
-        )
-        begun_s = time.process_time()
-        simulator.start_simulation()
-        loop_s = time.process_time() - begun_s
-    waits_s = simulator.mapper.wtimes
+        loop_s, waits_s = simulate(lines, int(gpus), int(servers), folder)
     assert len(waits_s) == len(lines), "AccaSim refused jobs"
-    worked_s = sum(int(float(line.split()[1])) for line in lines)
-    found = {"jobs": len(lines), "jct_s": (sum(waits_s) + worked_s) / len(lines)}
-    print(json.dumps(found | {"loop_cpu_s": loop_s}), flush=True)
+    worked_s = sum(job["duration"] for job in requests(lines))
+    jct_s = (sum(waits_s) + worked_s) / len(lines)
+    print(json.dumps({"jobs": len(lines), "jct_s": jct_s, "loop_cpu_s": loop_s}), flush=True)
     # What listens to AccaSim's log is a thread that does not end.
     os._exit(0)
 
