@@ -333,14 +333,54 @@ def million(setting: Setting) -> Iterator[Row]:
     yield Row("peak memory of 1M jobs, GiB", Bound(0.50, 0.40), value, said)
 
 
+STARTS = {"simulate": Bound(15, 10), "queue": Bound(8, 5), "submit": Bound(8, 5)}
+"""What commands may take in starts of bare Python."""
+
+
+def start(setting: Setting) -> Iterator[Row]:
+    """Yield what a command takes that does little else than start."""
+    found = documents("startup", "--best-of", "2" if setting.is_quick else "10")
+    by_name = {document.get("policy"): document for document in found}
+    for name, bound in STARTS.items():
+        document = by_name.get(name, {})
+        said = f"{document.get('cpu_s')} CPU s"
+        yield Row(
+            f"start of `{name}`, in starts of bare Python", bound, document.get("starts"), said
+        )
+
+
+def short_jobs(setting: Setting) -> Iterator[Row]:
+    """Yield how many short jobs a second we run, over how many HyperQueue runs in turns."""
+    what, bound = (
+        "short jobs a second, local, over those of HyperQueue",
+        Bound(1.0, 2.5, is_floor=True),
+    )
+    if not setting.with_peers:
+        yield Row(what, bound, None, NO_PEERS)
+        return
+    words = ("--jobs", "40", "--gpus", "8", "--quiet", "4") if setting.is_quick else ()
+    found = [documents("live.short_jobs", *words)[0] for _ in range(setting.runs)]
+    measured = [each for each in found if "of_hyperqueue" in each]
+    if not measured:
+        said = "not installed: pip install hyperqueue==0.27.0"
+        yield Row(what, bound, None, f"{said}; ours {found[0]['per_s']} a second")
+        return
+    best = max(measured, key=lambda each: float(each["of_hyperqueue"]))
+    said = f"ours {best['per_s']} a second, HyperQueue {best['hyperqueue']['per_s']}; "
+    said += "best of " + ", ".join(str(each["of_hyperqueue"]) for each in measured)
+    yield Row(what, bound, best["of_hyperqueue"], said)
+
+
 GROUPS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "loops": loops,
     "counts": counts,
     "peers": peers,
     "processes": processes,
     "rounds": rounds,
-    "million": million,
     "verification": verification,
+    "start": start,
+    "short_jobs": short_jobs,
+    "million": million,
 }
 
 
