@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from benchmarks.commands import HERE, TRACES, Checkout, Ran, ran
 from benchmarks.gavel.runs import config_text
 from benchmarks.loop import loop_s
+from benchmarks.peers import gflow
 from benchmarks.peers.runs import Peer, PeerRun, Queue, accasim, simgrid, simpy
 from benchmarks.tiresias import SERVERS
 from shunter.workloads import load_trace
@@ -350,25 +351,37 @@ def start(setting: Setting) -> Iterator[Row]:
 
 
 def short_jobs(setting: Setting) -> Iterator[Row]:
-    """Yield how many short jobs a second we run, over how many HyperQueue runs in turns."""
-    what, bound = (
-        "short jobs a second, local, over those of HyperQueue",
-        Bound(1.0, 2.5, is_floor=True),
-    )
+    """Yield how many short jobs a second we run, over how many others run in turns."""
+    whats = [
+        f"short jobs a second, local, over those of {name}" for name in ("HyperQueue", "gflow")
+    ]
+    bound = Bound(1.0, 2.5, is_floor=True)
     if not setting.with_peers:
-        yield Row(what, bound, None, NO_PEERS)
+        yield Row(whats[0], bound, None, NO_PEERS)
+        yield Row(whats[1], None, None, NO_PEERS)
         return
     words = ("--jobs", "40", "--gpus", "8", "--quiet", "4") if setting.is_quick else ()
-    found = [documents("live.short_jobs", *words)[0] for _ in range(setting.runs)]
+    lack = gflow.lacking()
+    found, theirs = in_turns(
+        lambda: documents("live.short_jobs", *words)[0],
+        lambda: None if lack else gflow.jobs_per_s(5 if setting.is_quick else 50),
+        setting.runs,
+    )
     measured = [each for each in found if "of_hyperqueue" in each]
-    if not measured:
-        said = "not installed: pip install hyperqueue==0.27.0"
-        yield Row(what, bound, None, f"{said}; ours {found[0]['per_s']} a second")
-        return
-    best = max(measured, key=lambda each: float(each["of_hyperqueue"]))
-    said = f"ours {best['per_s']} a second, HyperQueue {best['hyperqueue']['per_s']}; "
-    said += "best of " + ", ".join(str(each["of_hyperqueue"]) for each in measured)
-    yield Row(what, bound, best["of_hyperqueue"], said)
+    if measured:
+        best = max(measured, key=lambda each: float(each["of_hyperqueue"]))
+        said = f"ours {best['per_s']} a second, HyperQueue {best['hyperqueue']['per_s']}; "
+        said += "pair by pair " + ", ".join(str(each["of_hyperqueue"]) for each in measured)
+        yield Row(whats[0], bound, best["of_hyperqueue"], said)
+    else:
+        yield Row(whats[0], bound, None, "not installed: pip install hyperqueue==0.27.0")
+    ours_per_s = max(each["per_s"] for each in found)
+    gflow_per_s = max((each for each in theirs if each is not None), default=None)
+    if gflow_per_s is None:
+        yield Row(whats[1], None, None, lack)
+    else:
+        said = f"ours {ours_per_s} a second, gflow {gflow_per_s:.2f}"
+        yield Row(whats[1], None, ours_per_s / gflow_per_s, said)
 
 
 GROUPS: dict[str, Callable[[Setting], Iterator[Row]]] = {
