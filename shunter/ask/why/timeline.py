@@ -279,7 +279,7 @@ class WaitReasons:
             return
         if self._is_unseen and job.left_for is None:
             self._of_own = self.last_round  # it found again what was recorded before
-        self._is_unseen = job.left_for == UNTIL_ROUND
+        self._is_unseen = job.is_unseen
         demand = self._class_of(job, state)
         wait = wait_to_count(job, state, demand)
         assert wait is not None, "a job that waits has a reason"

@@ -605,18 +605,15 @@ def back_to_queue(state: State, job: Job, at_us: int) -> None:
     """Let a job that holds nothing wait again."""
     enter(job, WAITING)
     job.waiting_since_us = at_us
-    if job.left_for == UNTIL_ROUND:
+    if job.is_unseen:
         state.unseen[job.job_id] = None
 
 
 def look_at_unseen(state: State) -> None:
-    """Let reasons of earlier waits hold again, after a round.
-
-    It records no reason that is recorded already.
-    """
+    """Let reasons of earlier waits hold again, after a round."""
     for job_id in [*state.unseen]:
         job = state.jobs.get(job_id)
-        if job is None or job.left_for != UNTIL_ROUND:
+        if job is None or not job.is_unseen:
             del state.unseen[job_id]
         elif job.is_eligible:
             del state.unseen[job_id]

@@ -133,6 +133,8 @@ def allocation_changed(state: State, event: facts.AllocationChanged) -> FoldResu
     else:
         state.granted.pop(job.job_id, None)
         enter(job, WAITING)
+        if job.is_unseen:
+            state.unseen[job.job_id] = None
     return None
 
 
