@@ -243,7 +243,7 @@ class ProposalBook:
 UNTIL_ROUND = Wait(Reason.waiting_for_round)
 """Why a job waits of which nothing is known until a round has looked at it."""
 _UNTIL_ROUND = (Reason.waiting_for_round, Reason.node_lost, Reason.displaced)
-"""Why jobs left that no policy took GPUs from. That a policy did says also why they wait."""
+"""Why jobs left whose GPUs no policy took; that one did says also why they wait since."""
 
 PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
 """Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
@@ -294,7 +294,7 @@ class Job:
     saved; empty: any will do. `stays_on` has one too large to copy. `counts_from_us` is the instant
     from which guards and turns count what its attempt has run, if not `since_us`. `left_for` is why
     its last attempt left, for which it waits until a round says; `UNTIL_ROUND`: `wait` is of an
-    earlier wait, and nobody took its GPUs. `tells_training` says that an attempt has told its first mini-batch.
+    earlier wait, and it left unasked. `tells_training`: an attempt has told its first mini-batch.
     `must_consolidate` says that its placement makes it wait for the fewest servers that could hold
     it. `outcome` is how it ended, for whoever is told of the end: the state has no such jobs.
     `learned` is the last attempt of which it was learnt where it is, `keeps_shares` the last one
@@ -460,9 +460,9 @@ class Job:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether its recorded reason is of an earlier wait, until a round has looked at it.
+        """Whether its recorded reason is of an earlier wait.
 
-        A round records no reason that is recorded already.
+        It is until a round has looked at it, which records no reason that is recorded already.
         """
         left_for = self.left_for
         return self.wait is not None and left_for is not None and left_for.reason in _UNTIL_ROUND

@@ -450,7 +450,7 @@ def _wait(found: Explanation, wait: Waiting) -> dict[str, object]:
 
 
 def _run(found: Explanation, run: RunSpan) -> list[dict[str, object]]:
-    """Return an attempt, from when on it holds GPUs; before, its launch, if that waited."""
+    """Return an attempt: its launch, if that waited, and when it held GPUs."""
     held_from_us, decision = found.held_from_us(run), run.decision
     held: dict[str, object] = {
         "what": "run",
