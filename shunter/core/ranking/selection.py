@@ -26,6 +26,7 @@ from shunter.core.ranking.ranking import (
     Misfit,
     RankedUsage,
     Ranking,
+    SummedUsage,
     WaitingClass,
     drift,
 )
@@ -104,6 +105,7 @@ class Walk:
         self._at = FIRST
         self._evicted: dict[int, Entry] = {}
         self._over = False
+        self._sums: dict[int, SummedUsage] = {}
         if settled is not None:
             self._go_on_behind(settled)
 
@@ -321,13 +323,13 @@ class Walk:
         """Seat the running jobs ranked before `upto`; those that do not fit must leave."""
         while True:
             first = None
-            bounds = self._bounds()
-            for budget, free in bounds:
-                if free < 0 and (short := -free - budget.after(upto)) > 0:
-                    key = budget.first_misfit(self._at, upto, short)
+            over = self._over_bounds()
+            for usage, free in over:
+                if (short := -free - usage.after(upto)) > 0:
+                    key = usage.first_misfit(self._at, upto, short)
                     first = key if first is None else min(first, key)
             if first is None:
-                self._over = any(free < 0 for _, free in bounds)
+                self._over = bool(over)
                 return
             victim = self.ranking.entry_at(first)
             self.picked.victims.append(victim)
@@ -342,22 +344,29 @@ class Walk:
                     self.take(again, pool)
 
     def _seat_in_one_pool(self, budget: RankedUsage, free: int, behind: int, upto: int) -> int:
-        """Do the same with one bound; return what is free then.
+        """Do the same with one bound that is short; return what is free then.
 
         Running jobs ranked after `upto` hold `behind` GPUs.
         """
-        picked = self.picked
-        while free + behind < 0:
-            self._at = budget.first_misfit(self._at, upto, -free - behind)
-            victim = self.ranking.entry_at(self._at)
-            picked.victims.append(victim)
-            free += victim.gpus
-        return free
+        keys = budget.misfits(self._at, upto, -free - behind)
+        victims = [self.ranking.entry_at(key) for key in keys]
+        self._at = victims[-1].key
+        self.picked.victims += victims
+        return free + sum([victim.gpus for victim in victims])
 
-    def _bounds(self) -> list[tuple[RankedUsage, int]]:
+    def _over_bounds(self) -> list[tuple[SummedUsage, int]]:
+        """Return the pools and quotas of which more is given than there is, and what is free."""
         pools, quotas = self.ranking.pools, self.ranking.quotas
-        found = [(pools[name], free) for name, free in self.free.items() if name in pools]
-        return found + [(quotas[name], free) for name, free in self.quota_free.items()]
+        over = [(pools[name], free) for name, free in self.free.items() if free < 0]
+        over += [(quotas[name], free) for name, free in self.quota_free.items() if free < 0]
+        return [(self._summed(usage), free) for usage, free in over]
+
+    def _summed(self, usage: RankedUsage) -> SummedUsage:
+        """Return the sums of a pool or quota; nobody is seated elsewhere while a walk goes on."""
+        found = self._sums.get(id(usage))
+        if found is None:
+            found = self._sums[id(usage)] = usage.summed()
+        return found
 
 
 # Where only numbers of GPUs count, they decide who has to leave. A job that asks for more
