@@ -421,7 +421,7 @@ class RankedUsage:
 
 
 class SummedUsage(NamedTuple):
-    """Keys of running jobs in order, and the GPUs of all jobs before each of them, and of all."""
+    """Keys of running jobs in order, and the GPUs of all before each, and of all."""
 
     keys: list[int]
     before: list[int]

@@ -32,7 +32,7 @@ from shunter.core.ranking.ranking import (
 )
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
-from shunter.events import Demand, JobId, Reason, Share, Sharing, record, replace
+from shunter.events import Demand, JobId, QueueName, Reason, Share, Sharing, record, replace
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 
@@ -105,7 +105,8 @@ class Walk:
         self._at = FIRST
         self._evicted: dict[int, Entry] = {}
         self._over = False
-        self._sums: dict[int, SummedUsage] = {}
+        self._pool_sums: dict[str, SummedUsage] = {}
+        self._quota_sums: dict[QueueName, SummedUsage] = {}
         if settled is not None:
             self._go_on_behind(settled)
 
@@ -355,17 +356,21 @@ class Walk:
         return free + sum([victim.gpus for victim in victims])
 
     def _over_bounds(self) -> list[tuple[SummedUsage, int]]:
-        """Return the pools and quotas of which more is given than there is, and what is free."""
-        pools, quotas = self.ranking.pools, self.ranking.quotas
-        over = [(pools[name], free) for name, free in self.free.items() if free < 0]
-        over += [(quotas[name], free) for name, free in self.quota_free.items() if free < 0]
-        return [(self._summed(usage), free) for usage, free in over]
+        """Return the pools and quotas that are given away twice, with what is free.
 
-    def _summed(self, usage: RankedUsage) -> SummedUsage:
-        """Return the sums of a pool or quota; nobody is seated elsewhere while a walk goes on."""
-        found = self._sums.get(id(usage))
-        if found is None:
-            found = self._sums[id(usage)] = usage.summed()
+        Nobody is seated elsewhere while a walk goes on, so each is summed up once.
+        """
+        pools, quotas, found = self.ranking.pools, self.ranking.quotas, []
+        for name, free in self.free.items():
+            if free < 0:
+                if name not in self._pool_sums:
+                    self._pool_sums[name] = pools[name].summed()
+                found.append((self._pool_sums[name], free))
+        for queue, free in self.quota_free.items():
+            if free < 0:
+                if queue not in self._quota_sums:
+                    self._quota_sums[queue] = quotas[queue].summed()
+                found.append((self._quota_sums[queue], free))
         return found
 
 
