@@ -12,6 +12,8 @@ from typing import Final, NamedTuple, Protocol
 from pydantic import BaseModel, Field
 
 from shunter.core import (
+    MAKE_ROOM,
+    ROOM_MADE,
     RUNNING,
     Change,
     Job,
@@ -28,8 +30,6 @@ from shunter.core import (
     turn_shares,
 )
 from shunter.core.planning import (
-    MAKE_ROOM,
-    ROOM_MADE,
     Draft,
     Needs,
     Placement,

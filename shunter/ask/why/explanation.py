@@ -13,8 +13,8 @@ from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.scores import measures_at
 from shunter.ask.waits import holding_back
 from shunter.ask.why.job_events import END_KINDS, JobEvents, Own, Round, gives_gpus, read_story
-from shunter.ask.why.present import NAMED, Present
-from shunter.ask.why.replan import Planned, RecordedPolicies, fold_story
+from shunter.ask.why.present import NAMED, Planned, Present
+from shunter.ask.why.replan import RecordedPolicies, fold_story
 from shunter.ask.why.timeline import (
     RunSpan,
     Segment,
