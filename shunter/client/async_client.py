@@ -136,8 +136,8 @@ class AsyncClient(AsyncCalls):
         lines = Lines()
         async with aclosing(await self._opened(ask)) as response:
             with _named(self.address):
-                async for line in response.aiter_lines():
-                    for followed in lines.take(line):
+                async for piece in response.aiter_bytes():
+                    for followed in lines.take(piece):
                         yield followed
 
     async def _read(self, ask: Ask) -> AsyncIterator[bytes]:

@@ -159,8 +159,8 @@ class Client(WatchedCalls):
     def _follow(self, ask: Ask) -> Iterator[Followed]:
         lines = Lines()
         with closing(self._opened(ask)) as response, named(self.address):
-            for line in response.lines():
-                yield from lines.take(line)
+            for piece in response.pieces():
+                yield from lines.take(piece)
 
     def _read(self, ask: Ask) -> Iterator[bytes]:
         with closing(self._opened(ask)) as response, named(self.address):

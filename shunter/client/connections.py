@@ -139,16 +139,6 @@ class Response:
             yield piece
         self.close()
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the body, as they come; errors are those of `pieces`."""
-        begun = b""
-        for piece in self.pieces():
-            *whole, begun = (begun + piece).split(b"\n")
-            for line in whole:
-                yield line.removesuffix(b"\r").decode("utf-8", "replace")
-        if begun:
-            yield begun.decode("utf-8", "replace")
-
     def read(self) -> bytes:
         """Return the whole body; errors are those of `pieces`."""
         try:

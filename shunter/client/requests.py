@@ -217,14 +217,23 @@ class Followed:
 
 @dataclass
 class Lines:
-    """Puts the lines of a stream together; comments and hints are passed over."""
+    """Puts the events of a stream together; comments and hints are passed over.
 
+    A line ends at a line feed alone: the name of a job may hold what Unicode counts as other ends.
+    """
+
+    _begun: bytes = b""
     _seq: int = 0
     _kind: str = ""
     _data: list[str] = field(default_factory=list)
 
-    def take(self, line: str) -> Iterator[Followed]:
-        """Yield the event that a line completes, if it does."""
+    def take(self, piece: bytes) -> Iterator[Followed]:
+        """Yield the events that a piece of the stream completes."""
+        *lines, self._begun = (self._begun + piece).split(b"\n")
+        for line in lines:
+            yield from self._take(line.removesuffix(b"\r").decode())
+
+    def _take(self, line: str) -> Iterator[Followed]:
         if not line:
             if self._data:
                 yield Followed(self._seq, self._kind, orjson.loads("\n".join(self._data)))

@@ -124,11 +124,17 @@ def test_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
         token_from({"SHUNTER_TOKEN_FILE": str(tmp_path / "none")})
 
 
-def test_stream_is_put_together_line_by_line() -> None:
-    text = 'retry: 1000\n\n: still there\n\nid: 7\nevent: JobFinished\ndata: {"a":\ndata: 1}\n\n'
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_stream_is_put_together_from_pieces_of_any_size(size: int) -> None:
+    """Goal: a line ends at a line feed alone, whatever else ends lines in Unicode."""
+    text = (
+        "retry: 1000\n\n: still there\n\nid: 7\r\nevent: JobFinished\r\n"
+        'data: {"a":\ndata: "\u2028\x85"}\n\nid: 8\n'
+    ).encode()
     lines = Lines()
-    found = [event for line in text.split("\n") for event in lines.take(line)]
-    assert found == [Followed(7, "JobFinished", {"a": 1})]
+    pieces = [text[begin : begin + size] for begin in range(0, len(text), size)]
+    found = [event for piece in pieces for event in lines.take(piece)]
+    assert found == [Followed(7, "JobFinished", {"a": "\u2028\x85"})]
 
 
 def ended(state: str, code: int | None = None) -> dict[str, Any]:
