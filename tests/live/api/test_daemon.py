@@ -240,7 +240,7 @@ def as_nobody(served: Served, *asks: str) -> list[str]:
     """Ask as the user nobody, in a process of its own; return what became of each request."""
     program = """
 import os, sys
-from shunter.client import Client
+from shunter.client import Client, JobHandle  # all is imported that nobody may not read
 with Client(sys.argv[1]) as client:
     client.daemon()
 client = Client(sys.argv[1])
