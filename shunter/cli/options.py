@@ -1,5 +1,6 @@
 """Options that several commands share, the config or log they lead to, and options as a table."""
 
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -189,6 +190,8 @@ def _plain(parameter: Any, value: object) -> object:
         return value
     if wanted == list[str] and isinstance(value, tuple):
         return list(value) if all(isinstance(one, str) for one in value) else _OTHER
+    if wanted is Path and isinstance(value, str):  # Typer refuses what cannot be read
+        return Path(value) if os.access(value, os.R_OK) or not Path(value).exists() else _OTHER
     if wanted not in _NUMBERS:
         return _OTHER
     if isinstance(value, str) and _NUMBERS[wanted].fullmatch(value):

@@ -7,7 +7,7 @@ of the CPU of `shunter queue`, and a daemon needs little of it.
 import select
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from urllib.parse import urlencode
 
 import h11
@@ -32,7 +32,7 @@ HEADERS_MOST = 100 * 1024
 
 
 class Connections:
-    """Sends requests, each over a connection that no other has until its answer was read.
+    """Sends requests, each over a connection of its own until it is answered.
 
     Any thread may send one. A connection whose answer was read whole takes the next request.
     """
@@ -56,12 +56,12 @@ class Connections:
         if self._is_closed:
             raise RuntimeError("the client is closed")
         connection = self._unused() or _Connection(self._connected())
-        try:
+        with ExitStack() as at_faults:
+            at_faults.callback(connection.close)
             connection.send(ask, self._settings.headers, read_s)
-            return Response(self, connection, connection.status())
-        except BaseException:
-            connection.close()
-            raise
+            response = Response(self, connection, connection.status())
+            at_faults.pop_all()
+        return response
 
     def take_back(self, connection: "_Connection") -> None:
         """Keep a connection for the next request, or close it."""
@@ -97,28 +97,20 @@ class Connections:
 
     def _opened(self) -> socket.socket:
         address = self._settings.address
-        if isinstance(address, UnixAddress):
-            opened = socket.socket(socket.AF_UNIX)
-            with _closed_at_faults(opened):
+        with ExitStack() as at_faults:
+            if isinstance(address, UnixAddress):
+                opened = at_faults.enter_context(socket.socket(socket.AF_UNIX))
                 opened.settimeout(CONNECT_S)
                 opened.connect(address.path)
-            return opened
-        opened = socket.create_connection((address.host, address.port), CONNECT_S)
-        with _closed_at_faults(opened):
-            for option in self._settings.socket_options():
-                opened.setsockopt(*option)
-            if self._tls is not None:
-                return self._tls.wrap_socket(opened, server_hostname=address.host)
+            else:
+                where = (address.host, address.port)
+                opened = at_faults.enter_context(socket.create_connection(where, CONNECT_S))
+                for option in self._settings.socket_options():
+                    opened.setsockopt(*option)
+                if self._tls is not None:
+                    opened = self._tls.wrap_socket(opened, server_hostname=address.host)
+            at_faults.pop_all()
         return opened
-
-
-@contextmanager
-def _closed_at_faults(opened: socket.socket) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        opened.close()
-        raise
 
 
 class Response:
@@ -196,14 +188,17 @@ class _Connection:
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     def is_renewed(self) -> bool:
-        """Begin anew if another request may follow: the answer was read whole. Say whether."""
+        """Begin anew if the answer was read whole; say whether.
+
+        Else no other request may follow.
+        """
         if (self._http.our_state, self._http.their_state) != (h11.DONE, h11.DONE):
             return False
         self._http.start_next_cycle()
         return True
 
     def is_over(self) -> bool:
-        """Say whether the other end has closed a connection on which nothing is under way."""
+        """Say whether the other end has closed a connection that nobody uses."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
@@ -213,7 +208,7 @@ class _Connection:
         self._socket.close()
 
     def _send_all(self, sent: bytes) -> None:
-        """Send bytes; each step may take as long as the socket allows, all together longer."""
+        """Send bytes; each part may take as long as the socket allows."""
         left = memoryview(sent)
         while left:
             left = left[self._socket.send(left) :]

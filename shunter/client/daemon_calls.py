@@ -270,7 +270,9 @@ class Calls(ABC, Generic[Answered, Events, Output]):
 
 
 def silence_s(ask: Ask, *, waits: bool = False) -> float | None:
-    """Return for how long a daemon may be silent before it answers, and in between; None: for ever.
+    """Return for how long a daemon may be silent; None: for ever.
+
+    That is before its answer, and between the pieces of one.
 
     Args:
         ask: what it is asked.

@@ -44,7 +44,7 @@ SLOW_S = 5.0
 
 
 class LinkError(Exception):
-    """A connection to a daemon failed; each client makes one of what failed in its own way."""
+    """A connection to a daemon failed: what each client makes of its failures."""
 
 
 class NotConnectedError(LinkError):

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from shunter.addresses import find_address, lock_of
 from shunter.cli import app
-from shunter.client import Client, named
-from shunter.client.async_client import link_error
+from shunter.client import Client, async_client, named
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 from tests.unit.client.test_lost_answers import answering, unix_socket
 
@@ -77,7 +76,7 @@ def test_time_that_ran_out_is_no_absence(failed: httpx.TransportError, words: st
         pytest.raises(UnreachableError, match=words) as caught,
         named(find_address("tcp:localhost:1")),
     ):
-        raise link_error(failed)
+        raise async_client.link_error(failed)
     assert type(caught.value) is UnreachableError
     assert NONE not in str(caught.value)
 
