@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from shunter import __version__
 from shunter.addresses import (
     TcpAddress,
     UnixAddress,
@@ -91,7 +92,7 @@ class Settings:
         if not host.isascii():
             host = host.encode("idna").decode()
         token = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
-        return {"Host": host, **token}
+        return {"Host": host, "User-Agent": f"shunter/{__version__}", **token}
 
     def socket_options(self) -> list[tuple[int, int, int]]:
         """Return what is set of a socket of TCP."""
