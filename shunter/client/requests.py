@@ -231,7 +231,7 @@ class Lines:
         """Yield the events that a piece of the stream completes."""
         *lines, self._begun = (self._begun + piece).split(b"\n")
         for line in lines:
-            yield from self._take(line.removesuffix(b"\r").decode())
+            yield from self._take(line.removesuffix(b"\r").decode("utf-8", "replace"))
 
     def _take(self, line: str) -> Iterator[Followed]:
         if not line:
