@@ -482,12 +482,51 @@ NO_RESULT = FoldResult()
 
 
 @dataclass(slots=True)
+class Grants:
+    """The granted jobs by the servers of their GPUs, so that a release looks at few.
+
+    `numbers` are in the order of the grants. Those that share GPUs can be launched for more reasons
+    than a release there, and are looked at each time. A job that is granted no more is forgotten on
+    its servers when somebody comes across it.
+    """
+
+    numbers: dict[JobId, int] = field(default_factory=dict)
+    by_server: dict[NodeName, dict[JobId, None]] = field(default_factory=dict)
+    shared: dict[JobId, None] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, job: Job) -> None:
+        """Note a job that waits for its GPUs; one that did already keeps its turn."""
+        if job.job_id not in self.numbers:
+            self.count += 1
+            self.numbers[job.job_id] = self.count
+        if job.allocation.sharing is not Sharing.exclusive:
+            self.shared[job.job_id] = None
+        for share in job.allocation.shares:
+            self.by_server.setdefault(share.node, {})[job.job_id] = None
+
+    def drop(self, job_id: JobId) -> None:
+        """Forget a job that waits for its GPUs no more."""
+        self.numbers.pop(job_id, None)
+
+    def on(self, nodes: Iterable[NodeName]) -> list[JobId]:
+        """Return the granted jobs on some servers and all that share, oldest first."""
+        numbers, found = self.numbers, set[JobId]()
+        for jobs in (self.shared, *[self.by_server.get(node, {}) for node in nodes]):
+            for job_id in [job_id for job_id in jobs if job_id not in numbers]:
+                del jobs[job_id]
+            found.update(jobs)
+        return sorted(found, key=numbers.__getitem__)
+
+
+@dataclass(slots=True)
 class State:
     """Everything the log says, at sequence number `seq`.
 
     `durations_us` holds what a trace knows of run times, apart from the jobs, because only oracles
-    may see it. `granted` are the jobs whose GPUs others have yet to leave. `messages` are, by
-    model, the largest message and the most of all in a mini-batch that samples saw, in bytes.
+    may see it. `granted` are the jobs whose GPUs others have yet to leave, `grants` are where those
+    are. `messages` are, by model, the largest message and the most of all in a mini-batch that
+    samples saw, in bytes.
     `targets_status` says why target shares could not be computed last; empty: they were.
     `policy_fault` says how the policy failed in the last round; empty: it did not. `resumable` are
     the jobs whose checkpoints bind them to servers or to a split. `outcomes` says how many jobs
@@ -534,6 +573,7 @@ class State:
     last_demand: Demand | None = field(default=None, compare=False, metadata=DERIVED)
     resumable: dict[JobId, None] = field(default_factory=dict, metadata=DERIVED)
     unseen: dict[JobId, None] = field(default_factory=dict, compare=False, metadata=DERIVED)
+    grants: Grants = field(default_factory=Grants, compare=False, metadata=DERIVED)
 
     def restored(self) -> None:
         """Rebuild what is derived: who holds which GPUs, and what each queue uses."""
@@ -545,6 +585,9 @@ class State:
             job.demand = self.interned(job.demand)
             self._occupy(job)
             self.queue_of(job).gpus += job.allocation.gpus
+        for job_id in self.granted:
+            self.grants.add(self.jobs[job_id])
+        self.cluster.freed.update(dict.fromkeys(self.grants.by_server))
         firsts = [job for job in self.jobs.values() if job.pack_id == job.job_id]
         self.cluster.holding.overcommit += sum(self.surplus(self.pack_of(job)) for job in firsts)
 

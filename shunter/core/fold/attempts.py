@@ -578,13 +578,29 @@ def _credit(job: Job, elapsed_us: int) -> None:
         job.off_turn_gpu_us += (job.held.gpus - job.gpus) * elapsed_us
 
 
+def grant(state: State, job: Job) -> None:
+    """Let a job wait until others have left the GPUs that were decided for it."""
+    enter(job, GRANTED)
+    state.grants.add(job)
+    state.granted[job.job_id] = None
+
+
+def ungrant(state: State, job: Job) -> None:
+    """Let a job wait for the GPUs of no decision any more, if it did."""
+    if state.granted:
+        state.granted.pop(job.job_id, None)
+        state.grants.drop(job.job_id)
+
+
 def launch_granted(state: State, at_us: int) -> tuple[Job, ...]:
     """Launch and return the jobs whose granted GPUs are free, oldest grant first."""
-    launched = []
-    for job_id in list(state.granted):
+    freed, launched = state.cluster.freed, []
+    candidates = state.grants.on(freed)
+    freed.clear()
+    for job_id in candidates:
         job = state.jobs[job_id]
         if may_launch(state, job):
-            del state.granted[job_id]
+            ungrant(state, job)
             launch(state, job, at_us)
             launched.append(job)
     return tuple(launched)
@@ -597,8 +613,7 @@ def withdraw(state: State, job: Job, at_us: int) -> None:
         undecide(state, job)
         state.queues[job.spec.queue].gpus -= job.allocation.gpus
         job.allocation = NOTHING
-        if state.granted:
-            state.granted.pop(job.job_id, None)
+        ungrant(state, job)
 
 
 def back_to_queue(state: State, job: Job, at_us: int) -> None:
