@@ -152,6 +152,10 @@ def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
         first, last, step, at_once = options["array"]
         body["array"] = {"first": first, "last": last, "step": step, "at_once": at_once}
     _check_utf8({"key": key})
+    if not in_a_header(key):
+        raise UsageError(
+            f"key: expected printable ASCII, as headers hold it, not {key[:_SHOWN_MOST]!a}"
+        )
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
     dumped, hint = _dumped(body), _largest(environment)
     return Ask("POST", f"{V1}/jobs", headers=headers, body=dumped, if_too_large=hint)
@@ -247,6 +251,11 @@ class Lines:
             self._kind = value
         elif name == "data":
             self._data.append(value)
+
+
+def in_a_header(text: str) -> bool:
+    """Say whether a header of HTTP can hold a text."""
+    return text.isascii() and text.isprintable()
 
 
 def token_from(environ: Mapping[str, str]) -> str | None:

@@ -14,7 +14,7 @@ from shunter.addresses import (
     has_been_used,
     listening_process,
 )
-from shunter.client.requests import token_from
+from shunter.client.requests import in_a_header, token_from
 from shunter.errors import (
     RefusedError,
     ShunterError,
@@ -84,6 +84,8 @@ class Settings:
         self._token = token
         if token is None and isinstance(self.address, TcpAddress):
             self._token = token_from(variables)
+        if self._token is not None and not in_a_header(self._token):
+            raise UsageError("the token: expected printable ASCII, as headers hold it")
 
     @property
     def headers(self) -> dict[str, str]:

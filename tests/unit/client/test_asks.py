@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from shunter.client import (
+    Client,
     Followed,
     Lines,
     act,
@@ -77,6 +78,15 @@ def test_submission_says_what_it_was_told_and_its_key() -> None:
         "depends_on": [{"job_id": "j1", "when": "ok"}, {"job_id": "j2", "when": "any"}],
         "array": {"first": 0, "last": 9, "step": 1, "at_once": 3},
     }
+
+
+@pytest.mark.parametrize("text", ["\xe9", "a\nb", "\x7f"])
+def test_key_and_token_that_no_header_holds_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="key: expected printable ASCII"):
+        submission(["echo"], {}, text)
+    with pytest.raises(UsageError, match="token: expected printable ASCII") as caught:
+        Client("tcp:localhost:1", token=text)
+    assert text not in str(caught.value), "it is a secret"
 
 
 def test_job_starts_in_the_folder_that_is_named() -> None:
