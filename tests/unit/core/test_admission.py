@@ -121,7 +121,7 @@ def test_every_demand_is_tried_on_the_same_empty_cluster(monkeypatch: pytest.Mon
         return Pool(name)
 
     monkeypatch.setattr("shunter.core.admission.Pool", pool)
-    state = replay([*servers(4, 4), *[job_submitted(number, 1 + number) for number in range(10)]])
+    state = replay([*servers(8), *[job_submitted(number, 1 + number) for number in range(10)]])
     admission = Admission(state.cluster)
     refused = [number for number in range(10) if asked(state, admission, number)]
     assert refused == [8, 9]  # what one is given in the trial is free for the next one
