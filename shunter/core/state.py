@@ -242,6 +242,8 @@ class ProposalBook:
 
 UNTIL_ROUND = Wait(Reason.waiting_for_round)
 """Why a job waits of which nothing is known until a round has looked at it."""
+_UNTIL_ROUND = (Reason.waiting_for_round, Reason.node_lost, Reason.displaced)
+"""Why jobs left whose GPUs no policy took; that one did says also why they wait since."""
 
 PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
 """Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
@@ -292,7 +294,7 @@ class Job:
     saved; empty: any will do. `stays_on` has one too large to copy. `counts_from_us` is the instant
     from which guards and turns count what its attempt has run, if not `since_us`. `left_for` is why
     its last attempt left, for which it waits until a round says; `UNTIL_ROUND`: `wait` is of an
-    earlier wait. `tells_training` says that an attempt has told its first mini-batch.
+    earlier wait, and it left unasked. `tells_training`: an attempt has told its first mini-batch.
     `must_consolidate` says that its placement makes it wait for the fewest servers that could hold
     it. `outcome` is how it ended, for whoever is told of the end: the state has no such jobs.
     `learned` is the last attempt of which it was learnt where it is, `keeps_shares` the last one
@@ -457,6 +459,15 @@ class Job:
         )
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether its recorded reason is of an earlier wait.
+
+        It is until a round has looked at it, which records no reason that is recorded already.
+        """
+        left_for = self.left_for
+        return self.wait is not None and left_for is not None and left_for.reason in _UNTIL_ROUND
+
+    @property
     def is_eligible(self) -> bool:
         """Whether it wants GPUs and may have them."""
         return self.phase is WAITING and not self.is_on_hold and not self.blocked_by
@@ -580,7 +591,7 @@ class State:
         for job in self.jobs.values():
             if job.checkpoints is not None or job.split:
                 self.resumable[job.job_id] = None
-            if job.left_for == UNTIL_ROUND and job.since_us is None:
+            if job.is_unseen and job.since_us is None:
                 self.unseen[job.job_id] = None
             job.demand = self.interned(job.demand)
             self._occupy(job)

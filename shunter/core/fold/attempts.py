@@ -323,10 +323,12 @@ def release_wait(state: State, job: Job) -> Wait | None:
     if job.phase is not GRANTED:
         return None
     granted = _gpus_of(job.allocation)
+    nodes = {share.node for share in job.allocation.shares}
     leaving = {
         other.job_id: granted & _gpus_of(other.held) - _gpus_of(other.allocation)
         for other in state.jobs.values()
-        if other.held.shares
+        if other.held is not other.allocation
+        if any(share.node in nodes for share in other.held.shares)
     }
     blockers = tuple(job_id for job_id, gpus in leaving.items() if gpus)
     free = granted.difference(*leaving.values())
@@ -620,18 +622,15 @@ def back_to_queue(state: State, job: Job, at_us: int) -> None:
     """Let a job that holds nothing wait again."""
     enter(job, WAITING)
     job.waiting_since_us = at_us
-    if job.left_for == UNTIL_ROUND:
+    if job.is_unseen:
         state.unseen[job.job_id] = None
 
 
 def look_at_unseen(state: State) -> None:
-    """Let reasons of earlier waits hold again, after a round.
-
-    It records no reason that is recorded already.
-    """
+    """Let reasons of earlier waits hold again, after a round."""
     for job_id in [*state.unseen]:
         job = state.jobs.get(job_id)
-        if job is None or job.left_for != UNTIL_ROUND:
+        if job is None or not job.is_unseen:
             del state.unseen[job_id]
         elif job.is_eligible:
             del state.unseen[job_id]

@@ -134,6 +134,8 @@ def allocation_changed(state: State, event: facts.AllocationChanged) -> FoldResu
     else:
         ungrant(state, job)
         enter(job, WAITING)
+        if job.is_unseen:
+            state.unseen[job.job_id] = None
     return None
 
 
