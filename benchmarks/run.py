@@ -55,6 +55,7 @@ BENCHMARKS = (
         (
             Measure("wall_s", "budget_wall_s", "s, --help"),
             Measure("cpu_s", "budget_cpu_s", "CPU s, one job"),
+            Measure("starts", "budget_starts", "starts of Python", seconds=None),
         ),
     ),
     Benchmark(
