@@ -88,8 +88,12 @@ def create_private(path: str) -> TextIO:
 def get(path: str) -> dict[str, object] | None:
     """Read a record; None if there is none, or what lies there is no record."""
     try:
-        with open(open_regular(path), "rb") as file:
-            content = file.read(RECORD_BYTES_MOST + 1)
+        file = open_regular(path)
+        try:
+            size = min(os.fstat(file).st_size, RECORD_BYTES_MOST)
+            content = os.read(file, size + 1)
+        finally:
+            os.close(file)
         found = json.loads(content) if len(content) <= RECORD_BYTES_MOST else None
     except (FileNotFoundError, NotADirectoryError, NotRegularError, ValueError, RecursionError):
         return None
@@ -308,6 +312,7 @@ def catches(pid: int, number: int) -> bool:
     return any(int(mask, 16) >> (number - 1) & 1 for _, mask in lines)
 
 
+@lru_cache(maxsize=None)
 def boot_id() -> str:
     """Return what tells this boot of the machine from all others."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
