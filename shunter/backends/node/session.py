@@ -48,7 +48,7 @@ from shunter.backends.node.attempts import (
     sweep,
 )
 from shunter.backends.node.host.accounts import as_user, at_home
-from shunter.backends.node.host.checkpoint_transfer import open_checkpoints, open_shared_checkpoints
+from shunter.backends.node.host.checkpoint_folders import open_checkpoints, open_shared_checkpoints
 from shunter.backends.node.host.gpus import Readings, gpus_command
 from shunter.backends.node.journal import read_journal
 from shunter.backends.node.output import piece_of
@@ -107,7 +107,6 @@ class Session:
         self.poll.register(0, select.POLLIN)
         self.reports = Reports(self.poll)
         self.supervisors = Supervisors(self.poll)
-        os.register_at_fork(after_in_child=self._let_go)
 
     def greet(self) -> None:
         """Say who is there, after a mark that no shell's noise holds."""
@@ -370,15 +369,6 @@ class Session:
             if number is not None and checked(job, messages.a_job) is not None:
                 attempts.append((job, number))
         self._tell(attempts)
-
-    def _let_go(self) -> None:
-        """Close, in a supervisor, what would seem to be held or read there for ever."""
-        for held in (self.notices, self.session, *self.reports.ends):
-            if held >= 0:
-                os.close(held)
-        self.supervisors.let_go()
-        self.notices = self.session = -1
-        self.starting, self.reports.ends = {}, {}
 
 
 _ANSWERS: Mapping[str, Callable[..., messages.Answer | None]] = {

@@ -24,7 +24,6 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from shunter.backends.node.messages import Order, StartAnswer
 from shunter.backends.node.ranks import close_all_but
@@ -38,9 +37,6 @@ from shunter.backends.node.supervision import (
     lock_attempt,
     supervise,
 )
-
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 IDLE = b"idle"
 IDLE_S = 2.0
@@ -137,7 +133,14 @@ class Supervisors:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             if os.fork() == 0:
-                _be_supervisor(root, order, lock, (ours, theirs))
+                try:
+                    ours.close()
+                    self.let_go()
+                    # What else the agent has open would seem to be held or read here for ever.
+                    close_all_but(theirs.fileno(), lock)
+                    _be_supervisor(root, order, lock, theirs)
+                finally:
+                    os._exit(0)
         ours.settimeout(0)
         self._sockets[ours.fileno()] = ours
         self._poll.register(ours, select.POLLIN)
@@ -149,28 +152,20 @@ class Supervisors:
         self._sockets.pop(file).close()
 
 
-def _be_supervisor(
-    root: str, order: Order, lock: int, pair: tuple[socket.socket, socket.socket]
-) -> NoReturn:
-    """Supervise an attempt and, if that was a short one, others; then end."""
-    try:
-        agents, agent = pair
-        agents.close()
-        group = become_supervisor(agent.fileno(), is_bound=order.is_bound)
-        if group is not None:
-            own, given = Supervisor(agent.fileno(), group), (order, lock)
-            for _ in range(ATTEMPTS_MOST):
-                if not supervise(root, *given, own):
-                    break
-                _forget_attempt(own)
-                failpoint("attempt given up")
-                agent.send(IDLE)
-                found = _receive(agent)
-                if found is None:
-                    break
-                given = found
-    finally:
-        os._exit(0)
+def _be_supervisor(root: str, order: Order, lock: int, agent: socket.socket) -> None:
+    """Supervise an attempt and, if that was a short one, others."""
+    group = become_supervisor(agent.fileno(), is_bound=order.is_bound)
+    if group is None:
+        return
+    own = Supervisor(agent.fileno(), group)
+    given: tuple[Order, int] | None = (order, lock)
+    for _ in range(ATTEMPTS_MOST):
+        if given is None or not supervise(root, *given, own):
+            return
+        _forget_attempt(own)
+        failpoint("attempt given up")
+        agent.send(IDLE)
+        given = _receive(agent)
 
 
 def _forget_attempt(own: Supervisor) -> None:
