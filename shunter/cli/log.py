@@ -2,6 +2,8 @@
 
 import re
 import sys
+from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -17,7 +19,7 @@ from shunter.output_files import check_target, made_folder, refuse_same, replaci
 
 if TYPE_CHECKING:
     from shunter.ask import LogStatistics
-    from shunter.events.log import LogReader
+    from shunter.events.log import Answered, LogReader
 
 
 _JOB = re.compile(r"j[0-9]+(\.[0-9]+)?")
@@ -170,17 +172,46 @@ def sql(
 
     asyncio.run(opened())
     with query_log(log, question) as answered:
-        rows = [[_shown(value) for value in row] for row in answered.rows]
-    if as_json:
-        output.print_json({"schema": 1, "columns": answered.columns, "rows": rows})
-        return
+        if as_json:
+            rows = [[_shown(value) for value in row] for row in answered.rows]
+            output.print_json({"schema": 1, "columns": answered.columns, "rows": rows})
+        else:
+            _print_answer(answered)
+
+
+ROWS_DRAWN = 500
+"""So many rows are drawn as a table; of more, columns are as wide as in these, and none folds."""
+
+
+def _print_answer(answered: "Answered") -> None:
+    """Print the rows of an answer; as they come, if they are many.
+
+    They may have no end, and drawing a table is slow.
+    """
+    first = list(islice(answered.rows, ROWS_DRAWN + 1))
     columns = [
-        output.Column(title, all(isinstance(row[place], int | float) for row in rows))
+        output.Column(title, all(isinstance(row[place], int | float) for row in first))
         for place, title in enumerate(answered.columns)
     ]
-    output.print_table(
-        columns, [["" if value is None else str(value) for value in row] for row in rows]
+    rows = [_cells(row) for row in first]
+    if len(first) <= ROWS_DRAWN:
+        output.print_table(columns, rows)
+        return
+    widths = [max(map(len, cells)) for cells in zip(answered.columns, *rows, strict=True)]
+    if not columns[-1].is_number:  # nothing follows it
+        widths[-1] = len(columns[-1].title)
+    form = output.BETWEEN.join(
+        f"{{:{'>' if column.is_number else '<'}{width}}}"
+        for column, width in zip(columns, widths, strict=True)
     )
+    output.print_line(form.format(*answered.columns).rstrip())
+    output.print_line("─" * (sum(widths) + len(output.BETWEEN) * (len(widths) - 1)))
+    for cells in chain(rows, map(_cells, answered.rows)):
+        output.print_line(form.format(*cells).rstrip())
+
+
+def _cells(row: Sequence[object]) -> list[str]:
+    return ["" if value is None else str(_shown(value)) for value in row]
 
 
 def _shown(value: object) -> object:

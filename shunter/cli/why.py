@@ -371,7 +371,7 @@ def _print_history(document: "Answer") -> None:
     steps: list[tuple[Answer, int, str, tuple[int | None, ...]]]
     for part in document["timeline"]:
         to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
-        if part["what"] == "run":
+        if part["what"] != "wait":
             text = _run(part)
             steps = [(part, to_us, text, (part["decision_seq"], part["ended_seq"]))]
         else:
@@ -397,7 +397,7 @@ def _print_life(document: "Answer") -> None:
     hidden = max(0, len(parts) - FIRST_ROWS - LAST_ROWS)
     for part in [*parts[:FIRST_ROWS], *parts[FIRST_ROWS + hidden :]]:
         to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
-        if part["what"] == "run":
+        if part["what"] != "wait":
             text = _run(part)
         else:
             text = ", ".join(dict.fromkeys(each["reason"] for each in part["reasons"]))

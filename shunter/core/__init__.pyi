@@ -75,7 +75,6 @@ from .metrics import (
     ProposalsDocument as ProposalsDocument,
     distribution as distribution,
     distribution_of as distribution_of,
-    fairness as fairness,
     finish_time_fairness as finish_time_fairness,
     percentile as percentile,
     size_class as size_class,

@@ -589,7 +589,9 @@ class Cluster:
     """The servers in the order in which they joined; pools are derived from them.
 
     `deciding` and `holding` are the tenants of the GPUs that jobs share: by the last decisions, and
-    physically. `version` counts the servers that joined or left since this process began to fold.
+    physically. `freed` are the servers where GPUs were let go, or are decided for others, since who
+    can be launched there was looked at last. `version` counts the servers that joined or left since
+    this process began to fold.
 
     Facts change servers only. A pool learns of it when somebody looks at the pools next, so a
     server that changes often between two looks is indexed once, and replay alone indexes nothing.
@@ -600,6 +602,7 @@ class Cluster:
     _stale: dict[NodeName, Server] = field(default_factory=dict, compare=False, metadata=DERIVED)
     deciding: Tenants = field(default_factory=Tenants, metadata=DERIVED)
     holding: Tenants = field(default_factory=Tenants, metadata=DERIVED)
+    freed: dict[NodeName, None] = field(default_factory=dict, compare=False, metadata=DERIVED)
     version: int = field(default=0, compare=False, metadata=DERIVED)
 
     @property
@@ -710,6 +713,7 @@ class Cluster:
                 raise IllegalEventError(f"GPUs of node {share.node} were freed twice")
             server.decided ^= share.gpu_mask
             self._stale[share.node] = server
+            self.freed[share.node] = None
             if share.cpus_milli or share.memory_mb:
                 self._spend(server, share, 1)
 
@@ -772,6 +776,7 @@ class Cluster:
             server = self.servers.get(share.node)
             if server is not None:
                 server.held &= ~share.gpu_mask
+                self.freed[share.node] = None
 
     def is_released(self, shares: Iterable[Share]) -> bool:
         """Say whether nobody is left on the GPUs of an allocation."""

@@ -250,12 +250,6 @@ def size_class(gpus: int) -> str:
     return next(name for least, name in reversed(SIZE_CLASSES) if gpus >= least)
 
 
-def fairness(results: Sequence[JobResult], durations_us: dict[JobId, int]) -> list[float]:
-    """Return finish-time fairness of each finished job whose run time alone is known."""
-    found = (finish_time_fairness(result, durations_us.get(result.job_id, 0)) for result in results)
-    return [rho for rho in found if rho is not None]
-
-
 def finish_time_fairness(result: JobResult, alone_us: int) -> float | None:
     """Return JCT over run time alone of a finished job; None where there is none.
 

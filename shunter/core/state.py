@@ -242,6 +242,8 @@ class ProposalBook:
 
 UNTIL_ROUND = Wait(Reason.waiting_for_round)
 """Why a job waits of which nothing is known until a round has looked at it."""
+_UNTIL_ROUND = (Reason.waiting_for_round, Reason.node_lost, Reason.displaced)
+"""Why jobs left whose GPUs no policy took; that one did says also why they wait since."""
 
 PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
 """Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
@@ -292,7 +294,7 @@ class Job:
     saved; empty: any will do. `stays_on` has one too large to copy. `counts_from_us` is the instant
     from which guards and turns count what its attempt has run, if not `since_us`. `left_for` is why
     its last attempt left, for which it waits until a round says; `UNTIL_ROUND`: `wait` is of an
-    earlier wait. `tells_training` says that an attempt has told its first mini-batch.
+    earlier wait, and it left unasked. `tells_training`: an attempt has told its first mini-batch.
     `must_consolidate` says that its placement makes it wait for the fewest servers that could hold
     it. `outcome` is how it ended, for whoever is told of the end: the state has no such jobs.
     `learned` is the last attempt of which it was learnt where it is, `keeps_shares` the last one
@@ -457,6 +459,15 @@ class Job:
         )
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether its recorded reason is of an earlier wait.
+
+        It is until a round has looked at it, which records no reason that is recorded already.
+        """
+        left_for = self.left_for
+        return self.wait is not None and left_for is not None and left_for.reason in _UNTIL_ROUND
+
+    @property
     def is_eligible(self) -> bool:
         """Whether it wants GPUs and may have them."""
         return self.phase is WAITING and not self.is_on_hold and not self.blocked_by
@@ -482,12 +493,51 @@ NO_RESULT = FoldResult()
 
 
 @dataclass(slots=True)
+class Grants:
+    """The granted jobs by the servers of their GPUs, so that a release looks at few.
+
+    `numbers` are in the order of the grants. Those that share GPUs can be launched for more reasons
+    than a release there, and are looked at each time. A job that is granted no more is forgotten on
+    its servers when somebody comes across it.
+    """
+
+    numbers: dict[JobId, int] = field(default_factory=dict)
+    by_server: dict[NodeName, dict[JobId, None]] = field(default_factory=dict)
+    shared: dict[JobId, None] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, job: Job) -> None:
+        """Note a job that waits for its GPUs; one that did already keeps its turn."""
+        if job.job_id not in self.numbers:
+            self.count += 1
+            self.numbers[job.job_id] = self.count
+        if job.allocation.sharing is not Sharing.exclusive:
+            self.shared[job.job_id] = None
+        for share in job.allocation.shares:
+            self.by_server.setdefault(share.node, {})[job.job_id] = None
+
+    def drop(self, job_id: JobId) -> None:
+        """Forget a job that waits for its GPUs no more."""
+        self.numbers.pop(job_id, None)
+
+    def on(self, nodes: Iterable[NodeName]) -> list[JobId]:
+        """Return the granted jobs on some servers and all that share, oldest first."""
+        numbers, found = self.numbers, set[JobId]()
+        for jobs in (self.shared, *[self.by_server.get(node, {}) for node in nodes]):
+            for job_id in [job_id for job_id in jobs if job_id not in numbers]:
+                del jobs[job_id]
+            found.update(jobs)
+        return sorted(found, key=numbers.__getitem__)
+
+
+@dataclass(slots=True)
 class State:
     """Everything the log says, at sequence number `seq`.
 
     `durations_us` holds what a trace knows of run times, apart from the jobs, because only oracles
-    may see it. `granted` are the jobs whose GPUs others have yet to leave. `messages` are, by
-    model, the largest message and the most of all in a mini-batch that samples saw, in bytes.
+    may see it. `granted` are the jobs whose GPUs others have yet to leave, `grants` are where those
+    are. `messages` are, by model, the largest message and the most of all in a mini-batch that
+    samples saw, in bytes.
     `targets_status` says why target shares could not be computed last; empty: they were.
     `policy_fault` says how the policy failed in the last round; empty: it did not. `resumable` are
     the jobs whose checkpoints bind them to servers or to a split. `outcomes` says how many jobs
@@ -534,17 +584,21 @@ class State:
     last_demand: Demand | None = field(default=None, compare=False, metadata=DERIVED)
     resumable: dict[JobId, None] = field(default_factory=dict, metadata=DERIVED)
     unseen: dict[JobId, None] = field(default_factory=dict, compare=False, metadata=DERIVED)
+    grants: Grants = field(default_factory=Grants, compare=False, metadata=DERIVED)
 
     def restored(self) -> None:
         """Rebuild what is derived: who holds which GPUs, and what each queue uses."""
         for job in self.jobs.values():
             if job.checkpoints is not None or job.split:
                 self.resumable[job.job_id] = None
-            if job.left_for == UNTIL_ROUND and job.since_us is None:
+            if job.is_unseen and job.since_us is None:
                 self.unseen[job.job_id] = None
             job.demand = self.interned(job.demand)
             self._occupy(job)
             self.queue_of(job).gpus += job.allocation.gpus
+        for job_id in self.granted:
+            self.grants.add(self.jobs[job_id])
+        self.cluster.freed.update(dict.fromkeys(self.grants.by_server))
         firsts = [job for job in self.jobs.values() if job.pack_id == job.job_id]
         self.cluster.holding.overcommit += sum(self.surplus(self.pack_of(job)) for job in firsts)
 

@@ -90,18 +90,12 @@ def stories(ledger: JobLedger, state: State) -> Iterator[JobResult]:
     return chain(ledger.stories(), ledger.unfinished(state))
 
 
-@dataclass
+@dataclass(slots=True)
 class _Sample:
     """Completion and waiting times of finished jobs, in microseconds."""
 
     jct_us: "array[int]" = field(default_factory=lambda: array("q"))
     wait_us: "array[int]" = field(default_factory=lambda: array("q"))
-
-    def add(self, result: JobResult) -> None:
-        assert result.jct_us is not None, "a finished job has an end"
-        assert result.wait_us is not None, "a finished job has an end"
-        self.jct_us.append(result.jct_us)
-        self.wait_us.append(result.wait_us)
 
     def document(self) -> Times:
         return {"jct_s": _seconds(self.jct_us), "wait_s": _seconds(self.wait_us)}
@@ -127,8 +121,8 @@ def job_numbers(results: Iterable[JobResult], alone_us: Sequence[int]) -> JobNum
         alone_us: how long each job runs alone, in order of submission; 0: nobody knows.
     """
     statuses: Counter[str] = Counter()
-    every, by_size = _Sample(), {name: _Sample() for _, name in SIZE_CLASSES}
-    names: dict[int, str] = {}
+    by_size = {name: _Sample() for _, name in SIZE_CLASSES}
+    samples: dict[int, _Sample] = {}
     shares: array[float] = array("d")
     preemptions = migrations = 0
     for result in results:
@@ -137,12 +131,20 @@ def job_numbers(results: Iterable[JobResult], alone_us: Sequence[int]) -> JobNum
         migrations += result.migrations
         if result.status != Outcome.finished:
             continue
-        name = names.get(result.gpus) or names.setdefault(result.gpus, size_class(result.gpus))
-        every.add(result)
-        by_size[name].add(result)
+        sample = samples.get(result.gpus)
+        if sample is None:
+            sample = samples[result.gpus] = by_size[size_class(result.gpus)]
+        jct_us = result.jct_us
+        assert jct_us is not None, "a finished job has an end"
+        sample.jct_us.append(jct_us)
+        sample.wait_us.append(jct_us - result.held_us)
         share = finish_time_fairness(result, alone_us[result.ordinal])
         if share is not None:
             shares.append(share)
+    every = _Sample()
+    for sample in by_size.values():
+        every.jct_us += sample.jct_us
+        every.wait_us += sample.wait_us
     return JobNumbers(
         counts=_counts(statuses, len(alone_us)),
         times=every.document(),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shunter.backends.simulated import (
     NO_SLICING,
@@ -149,12 +149,14 @@ def _speeds(
     varies = varies or are_sensitive
     if not (relative or any(tables) or speeds.shared is not None or varies):
         return None
-    packed = 0.5 if speeds.shared is None else speeds.shared
     table, sensitivity, factors = tables
-    nodes = dict(servers)
-    return SpeedModel(
-        nodes, relative, table, packed, sensitivity, factors, are_sensitive=are_sensitive
+    made = SpeedModel(
+        *(dict(servers), relative, table),
+        sensitivity=sensitivity,
+        factors=factors,
+        are_sensitive=are_sensitive,
     )
+    return made if speeds.shared is None else replace(made, packed=speeds.shared)
 
 
 def _slicing(parts: WorldParts, resumed: Resumed | None) -> Slicing:

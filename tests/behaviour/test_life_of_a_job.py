@@ -25,6 +25,9 @@ it fails with any other code
 it is ended when it has run as long as it may
     {LIVE}, time_limit_us=9; ending takes 2; until 20
     => j0, then: 9: over its limit; 11: exits with 143, failed (timeout)
+one over its limit is ended on time while another waits to be tried again
+    {LIVE}, retries=1; j1: 1 GPU, time_limit_us=9; ending takes 2; j0 exits with 1 at 5; until 2s
+    => j1, then: 9: over its limit; 11: exits with 143, failed (timeout)
 time in which its launch waits elsewhere does not count
     {QUEUED}, time_limit_us=9; launches take 50; until 70
     => j0, log: 0: submitted, gets n0[0]; 50: attempt 1 starts;

@@ -22,6 +22,15 @@ TABLE = [
         blockers=["j0"],
         queue_blockers=["j0"],
     ),
+    row(
+        "and in the queue too by none that waits before it in another one",
+        "servers 8; under fifo_easy; quota q 2; j0: 2 GPUs for 100, queue=q; "
+        "j3: 6 GPUs for 50, queue=p; j4: 4 GPUs for 10 at 1, queue=p; j1: 2 GPUs at 2, queue=q",
+        "j1 at 5",
+        reason="quota",
+        blockers=["j0"],
+        queue_blockers=["j0"],
+    ),
     row("a job of the queue ends", USED, "j1 at 100", phase="running", decided_at=100),
     row(
         "a part of the quota is left, and less than it needs",

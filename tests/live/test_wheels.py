@@ -3,6 +3,7 @@
 What the wheels depend on is collected from the machine's package index, or the tests are skipped.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -174,6 +175,8 @@ def test_demo_runs_far_from_the_repository(installed: Installed) -> None:
 
     assert demo.returncode == 0, demo.stderr
     assert "1. Who goes first matters" in demo.stdout
+    document = json.loads(installed.run("shunter demo --json").stdout)
+    assert [each["policy"] for each in document["policies"]] == ["fifo", "las", "srtf"]
     assert installed.run("shunter --version").stdout == f"shunter {__version__}\n"
 
 

@@ -26,6 +26,7 @@ def check_state(state: State, *, may_be_displaced: bool = False) -> None:
             assert job.since_us is not None, f"{job.job_id} has no attempt and is {job.phase}"
     promised = [job_id for job_id, job in state.jobs.items() if job.phase is JobPhase.granted]
     assert sorted(state.granted) == sorted(promised), "promises and granted jobs differ"
+    check_grants(state)
     assert not any(job.outcome for job in state.jobs.values()), "a job has ended and has not"
     ended = state.submitted - len(state.jobs)
     assert sum(state.outcomes.values()) == ended, "a job has neither ended nor is it there"
@@ -150,6 +151,16 @@ def check_indexes(state: State) -> None:
         assert pool.cpus_free == cpus, f"{name}: CPUs"
         memory = [server.beside_free.memory_mb for server in pool.servers]
         assert pool.memory_free == memory, f"{name}: memory"
+
+
+def check_grants(state: State) -> None:
+    """Granted jobs are found by what is released, in the order of their grants."""
+    grants, cluster = state.grants, state.cluster
+    assert grants.on(cluster.servers) == list(state.granted), "grants by server"
+    for job_id in state.granted:
+        shares = state.jobs[job_id].allocation.shares
+        is_looked_at = job_id in grants.shared or any(each.node in cluster.freed for each in shares)
+        assert is_looked_at or not cluster.is_released(shares), f"{job_id} could be launched"
 
 
 def check_queues(state: State) -> None:

@@ -335,6 +335,7 @@ def test_log_verify_can_hold_events_to_the_schema(log: Path) -> None:
     found = said("log", "verify", log, "--schema")
 
     assert (found["sound"], found["held_to_schema"]) == (True, True)
+    assert command("log", "verify", log).stdout.startswith("sound: ")
     assert found["digest"] == said("log", "stats", log)["digest"]
 
 

@@ -116,6 +116,7 @@ def test_what_fails_alone_as_well_has_failed(tmp_path: Path) -> None:
     )
 
 
-def test_file_that_cannot_be_read_is_not_tried_again(tmp_path: Path) -> None:
-    status, said = run_live(tmp_path, "raise ValueError('broken')\n", *GROUPED)
-    assert (status != 0, "alone:" in said) == (True, False), said
+def test_nothing_is_tried_again_if_a_file_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "test_broken.py").write_text("raise ValueError('broken')\n")
+    status, said = run_live(tmp_path, BESIDE.replace("OTHERS", "0"), *GROUPED)
+    assert (status, "1 failed" in said, "alone:" in said) == (1, True, False), said

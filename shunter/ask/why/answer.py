@@ -426,7 +426,8 @@ def _timeline(found: Explanation) -> list[dict[str, object]]:
     parts: list[tuple[int, bool, dict[str, object]]] = [
         (wait.from_us, False, _wait(found, wait)) for wait in found.waits
     ]
-    parts += [(run.from_us, True, _run(found, run)) for run in found.runs]
+    for run in found.runs:
+        parts += [(run.from_us, True, part) for part in _run(found, run)]
     return [part for _, _, part in sorted(parts, key=lambda part: part[:2])]
 
 
@@ -448,12 +449,13 @@ def _wait(found: Explanation, wait: Waiting) -> dict[str, object]:
     }
 
 
-def _run(found: Explanation, run: RunSpan) -> dict[str, object]:
-    decision = None if run.decision is None else run.decision
-    return {
+def _run(found: Explanation, run: RunSpan) -> list[dict[str, object]]:
+    """Return an attempt: its launch, if that waited, and when it held GPUs."""
+    held_from_us, decision = found.held_from_us(run), run.decision
+    held: dict[str, object] = {
         "what": "run",
         "attempt": run.attempt,
-        "from_us": run.from_us,
+        "from_us": held_from_us,
         "to_us": run.to_us,
         "where": allocation_in_words(run.allocation),
         "in_turns": run.allocation.sharing is Sharing.sliced,
@@ -463,6 +465,12 @@ def _run(found: Explanation, run: RunSpan) -> dict[str, object]:
         "ended_by": how_ended(found, run),
         "ended_seq": None if run.ended_by is None else run.ended_by.seq,
     }
+    if held_from_us == run.from_us:
+        return [held]
+    launch = {**held, "what": "launch", "from_us": run.from_us}
+    if held_from_us is None:
+        return [launch]
+    return [{**launch, "to_us": held_from_us, "ended_by": "", "ended_seq": None}, held]
 
 
 def _totals(found: Explanation) -> dict[str, object]:
@@ -470,7 +478,7 @@ def _totals(found: Explanation) -> dict[str, object]:
     job = found.job  # it counts also the one by which it is leaving now
     preempted = sum(1 for run in found.runs if is_preempted(run))
     return {
-        "wait_s": found.waited_us / 1e6,
+        "wait_s": found.unheld_us / 1e6,
         "held_s": found.held_us / 1e6,
         "jct_s": (None if end is None else (found.over_us - found.story.submitted.at_us) / 1e6),
         "attempts": len(found.runs),

@@ -3,7 +3,7 @@
 An explanation holds numbers and ids only; `document` gives them names, `sentences` words.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
@@ -298,8 +298,8 @@ class Explanation:
     def used_gpu_us(self, at_us: int) -> int:
         """Return what the job had used of GPUs by an instant, in GPU-microseconds."""
         return sum(
-            max(0, min(self._upto(run.to_us), at_us) - run.from_us) * run.allocation.gpus
-            for run in self.runs
+            max(0, min(to_us, at_us) - from_us) * run.allocation.gpus
+            for run, from_us, to_us in self._held()
         )
 
     @property
@@ -452,13 +452,30 @@ class Explanation:
 
     @property
     def waited_us(self) -> int:
-        """How long it has held nothing."""
+        """How long it has waited for a reason."""
         return sum(self._upto(wait.to_us) - wait.from_us for wait in self.waits)
+
+    @property
+    def unheld_us(self) -> int:
+        """How long it has held nothing: while its launches waited, too."""
+        return self.waited_us + sum(from_us - run.from_us for run, from_us, _ in self._held())
+
+    def held_from_us(self, run: RunSpan) -> int | None:
+        """Return since when an attempt holds its GPUs; None: it never has, up to now."""
+        rules, job = self.policies.last.rules, self.job
+        is_open = run.to_us is None and job is not None and job.phase is JobPhase.launching
+        return None if is_open and rules and rules.launches_wait else run.held_from_us
+
+    def _held(self) -> Iterator[tuple[RunSpan, int, int]]:
+        """Yield attempts with the span in which they held GPUs, which may be empty."""
+        for run in self.runs:
+            from_us, to_us = self.held_from_us(run), self._upto(run.to_us)
+            yield run, to_us if from_us is None else from_us, to_us
 
     @property
     def held_us(self) -> int:
         """How long it has held GPUs, up to its end: that may have been seen later."""
-        held = [(run.from_us, self._upto(run.to_us)) for run in self.runs]
+        held = [(from_us, to_us) for _, from_us, to_us in self._held()]
         if self.story.end is not None:
             held = [(from_us, min(to_us, self.over_us)) for from_us, to_us in held]
         return sum(to_us - from_us for from_us, to_us in held)

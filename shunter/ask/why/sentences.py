@@ -193,7 +193,7 @@ def _ended(found: Explanation) -> str:
     seen = f" (seen at {clock(event.at_us)})" if event.at_us - over_us >= SEEN_LATE_US else ""
     at = f"{clock(over_us)}{seen}"
     split = (
-        f"after {span(total_us)}: {span(found.waited_us)} waiting, {span(found.held_us)} on servers"
+        f"after {span(total_us)}: {span(found.unheld_us)} waiting, {span(found.held_us)} on servers"
     )
     if isinstance(event, facts.JobFinished):
         return f"finished at {at}, {split}"

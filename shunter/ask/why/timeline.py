@@ -41,11 +41,16 @@ def last_grant(own: Sequence[Own]) -> Own | None:
 
 @dataclass(frozen=True)
 class RunSpan:
-    """One attempt: where, from when to when (None: still), and what ended it."""
+    """One attempt: where, from its launch to when (None: still), and what ended it.
+
+    It holds what it was given from `held_from_us` on: later than its launch where that waited in a
+    queue that is not ours; None: it never started there.
+    """
 
     attempt: int
     from_seq: int
     from_us: int
+    held_from_us: int | None
     to_us: int | None
     allocation: Allocation
     decision: Own | None
@@ -117,6 +122,8 @@ class _Timeline:
             submitted,
         )
         self._runs_since: tuple[int, int] | None = None
+        self._held_from_us: int | None = None
+        self._has_started = False
         self._granted: Own | None = None
         self._holds: Own | None = None
         self._where = NOTHING
@@ -129,6 +136,7 @@ class _Timeline:
         """Begin to hold GPUs."""
         self.stop(at_us, seq)
         self._runs_since, self._holds = (seq, at_us), self._granted
+        self._held_from_us, self._has_started = at_us, False
         self._waits_since = self._told_to_leave = self._gone_us = None
         self._is_ending = False
         self._where = _given_by(self._holds)
@@ -146,6 +154,7 @@ class _Timeline:
         if isinstance(event, facts.AttemptEnded):
             self._gone_us = event.ended_us
         if self._runs_since is not None:
+            self._note_start(event)
             self._is_ending |= isinstance(event, _ENDINGS)
             if _leaves(own):
                 self._leave(own, ends=ends)
@@ -163,6 +172,19 @@ class _Timeline:
             self.waits.append(Waiting(seq, from_us, at_us, after, by_seq))
         elif self._runs_since is not None and at_us is None:
             self.runs.append(self._run(None, None))
+
+    def _note_start(self, event: Event) -> None:
+        """Note since when an attempt holds its GPUs, as the fold counts it."""
+        if isinstance(event, facts.AttemptStarted):
+            self._has_started = True
+            if event.waited:
+                began_us = event.at_us if event.started_us is None else event.started_us
+                self._held_from_us = max(began_us, self._held_from_us or 0)
+        elif isinstance(event, facts.LaunchFailed):
+            if event.waited:
+                self._held_from_us = None
+        elif is_displacement(event) and not self._has_started:
+            self._held_from_us = event.at_us
 
     def _leave(self, own: Own, *, ends: bool) -> None:
         by = own if ends or isinstance(own.event, facts.AttemptLost) else self._told_to_leave or own
@@ -195,7 +217,10 @@ class _Timeline:
     def _run(self, to_us: int | None, by: Own | None) -> RunSpan:
         assert self._runs_since is not None, "only a run can end here"
         number = len(self.runs) + 1
-        return RunSpan(number, *self._runs_since, to_us, self._where, self._holds, by)
+        held_from_us = self._held_from_us
+        if held_from_us is not None and to_us is not None:
+            held_from_us = min(held_from_us, to_us)
+        return RunSpan(number, *self._runs_since, held_from_us, to_us, self._where, self._holds, by)
 
 
 _ENDINGS = (facts.AttemptEnded, facts.JobCancelRequested, facts.TimeLimitReached)
@@ -279,7 +304,7 @@ class WaitReasons:
             return
         if self._is_unseen and job.left_for is None:
             self._of_own = self.last_round  # it found again what was recorded before
-        self._is_unseen = job.left_for == UNTIL_ROUND
+        self._is_unseen = job.is_unseen
         demand = self._class_of(job, state)
         wait = wait_to_count(job, state, demand)
         assert wait is not None, "a job that waits has a reason"

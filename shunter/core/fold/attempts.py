@@ -323,10 +323,12 @@ def release_wait(state: State, job: Job) -> Wait | None:
     if job.phase is not GRANTED:
         return None
     granted = _gpus_of(job.allocation)
+    nodes = {share.node for share in job.allocation.shares}
     leaving = {
         other.job_id: granted & _gpus_of(other.held) - _gpus_of(other.allocation)
         for other in state.jobs.values()
-        if other.held.shares
+        if other.held is not other.allocation
+        if any(share.node in nodes for share in other.held.shares)
     }
     blockers = tuple(job_id for job_id, gpus in leaving.items() if gpus)
     free = granted.difference(*leaving.values())
@@ -578,13 +580,29 @@ def _credit(job: Job, elapsed_us: int) -> None:
         job.off_turn_gpu_us += (job.held.gpus - job.gpus) * elapsed_us
 
 
+def grant(state: State, job: Job) -> None:
+    """Let a job wait until others have left the GPUs that were decided for it."""
+    enter(job, GRANTED)
+    state.grants.add(job)
+    state.granted[job.job_id] = None
+
+
+def ungrant(state: State, job: Job) -> None:
+    """Let a job wait for the GPUs of no decision any more, if it did."""
+    if state.granted:
+        state.granted.pop(job.job_id, None)
+        state.grants.drop(job.job_id)
+
+
 def launch_granted(state: State, at_us: int) -> tuple[Job, ...]:
     """Launch and return the jobs whose granted GPUs are free, oldest grant first."""
-    launched = []
-    for job_id in list(state.granted):
+    freed, launched = state.cluster.freed, []
+    candidates = state.grants.on(freed)
+    freed.clear()
+    for job_id in candidates:
         job = state.jobs[job_id]
         if may_launch(state, job):
-            del state.granted[job_id]
+            ungrant(state, job)
             launch(state, job, at_us)
             launched.append(job)
     return tuple(launched)
@@ -597,26 +615,22 @@ def withdraw(state: State, job: Job, at_us: int) -> None:
         undecide(state, job)
         state.queues[job.spec.queue].gpus -= job.allocation.gpus
         job.allocation = NOTHING
-        if state.granted:
-            state.granted.pop(job.job_id, None)
+        ungrant(state, job)
 
 
 def back_to_queue(state: State, job: Job, at_us: int) -> None:
     """Let a job that holds nothing wait again."""
     enter(job, WAITING)
     job.waiting_since_us = at_us
-    if job.left_for == UNTIL_ROUND:
+    if job.is_unseen:
         state.unseen[job.job_id] = None
 
 
 def look_at_unseen(state: State) -> None:
-    """Let reasons of earlier waits hold again, after a round.
-
-    It records no reason that is recorded already.
-    """
+    """Let reasons of earlier waits hold again, after a round."""
     for job_id in [*state.unseen]:
         job = state.jobs.get(job_id)
-        if job is None or job.left_for != UNTIL_ROUND:
+        if job is None or not job.is_unseen:
             del state.unseen[job_id]
         elif job.is_eligible:
             del state.unseen[job_id]

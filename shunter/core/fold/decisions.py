@@ -7,6 +7,7 @@ from shunter.core.fold.attempts import (
     begin,
     decide,
     enter,
+    grant,
     hold,
     job_of,
     launch,
@@ -19,13 +20,13 @@ from shunter.core.fold.attempts import (
     stop_work,
     take_back_preemption,
     undecide,
+    ungrant,
     unpack_job,
     vacate,
 )
 from shunter.core.speeds import KnownVerdict, Trial
 from shunter.core.state import (
     AT_WORK,
-    GRANTED,
     RUNNING,
     SUSPENDING,
     WAITING,
@@ -131,8 +132,10 @@ def allocation_changed(state: State, event: facts.AllocationChanged) -> FoldResu
     elif target.shares:
         return _enter(state, job, event)
     else:
-        state.granted.pop(job.job_id, None)
+        ungrant(state, job)
         enter(job, WAITING)
+        if job.is_unseen:
+            state.unseen[job.job_id] = None
     return None
 
 
@@ -304,11 +307,10 @@ def _decide(state: State, job: Job, target: Allocation, at_us: int) -> None:
 def _enter(state: State, job: Job, event: facts.AllocationChanged) -> FoldResult | None:
     """Launch a job on its GPUs, or note that others must leave them first."""
     if may_launch(state, job):
-        state.granted.pop(job.job_id, None)
+        ungrant(state, job)
         launch(state, job, event.at_us)
         return FoldResult((job,))
-    enter(job, GRANTED)
-    state.granted[job.job_id] = None
+    grant(state, job)
     return None
 
 

@@ -11,6 +11,7 @@ from shunter.core.fold.attempts import (
     drop_checkpoints,
     enter,
     fall_back,
+    grant,
     hold_anew,
     job_of,
     launch,
@@ -30,7 +31,6 @@ from shunter.core.fold.attempts import (
 from shunter.core.fold.servers import move_to, take_back_grants
 from shunter.core.state import (
     ENDING,
-    GRANTED,
     LAUNCHING,
     LEAVING,
     RUNNING,
@@ -313,8 +313,7 @@ def gpus_released(state: State, event: facts.GpusReleased) -> FoldResult:
         return FoldResult((*launched, job))
     back_to_queue(state, job, event.at_us)
     if job.allocation.shares:
-        enter(job, GRANTED)
-        state.granted[job.job_id] = None
+        grant(state, job)
     return FoldResult(launched)
 
 

@@ -301,13 +301,22 @@ def untangled(moves: Mapping[JobId, Move], view: View) -> tuple[list[Change], li
         }
         for job_id, move in moves.items()
     }
+    followers: dict[JobId, list[JobId]] = {}
+    for job_id, others in before.items():
+        for other in others:
+            followers.setdefault(other, []).append(job_id)
+    missing = {job_id: len(others) for job_id, others in before.items()}
+    order = {job_id: number for number, job_id in enumerate(moves)}
     straight: list[Change] = []
     pending = dict(moves)
-    while pending:
-        free = [job_id for job_id in pending if before[job_id].isdisjoint(pending)]
-        if not free:
-            break
+    free = [job_id for job_id in moves if not missing[job_id]]
+    while free:
         straight += [pending.pop(job_id) for job_id in free]
+        freed = [follower for job_id in free for follower in followers.get(job_id, ())]
+        for follower in freed:
+            missing[follower] -= 1
+        found = {follower for follower in freed if not missing[follower]}
+        free = sorted(found, key=order.__getitem__)
     circles: list[Change] = [Suspend(job_id, move.because) for job_id, move in pending.items()]
     starts = [Start(job_id, move.allocation, move.because) for job_id, move in pending.items()]
     return circles, [*straight, *starts]

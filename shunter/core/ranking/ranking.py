@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
-from typing import Any, Protocol, runtime_checkable
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from shunter.core.cluster import Pool
 from shunter.core.plan import Plan
@@ -390,20 +391,50 @@ class RankedUsage:
             return sum(self.gpus[at:]), self.keys[at]
         return self.total - sum(self.gpus[:at]), self.keys[at]
 
-    def first_misfit(self, after: int, upto: int, short: int) -> int:
-        """Return the key of the first job in (after, upto] that does not fit.
+    def misfits(self, after: int, upto: int, short: int) -> list[int]:
+        """Return the keys of the jobs in (after, upto] that do not fit, in rank order.
 
         Going from the first to the last with the GPUs that are left, some do not fit, because
-        `short` GPUs are missing for all of them. The first one that does not is the first with
-        less than `short` GPUs behind it.
+        `short` GPUs are missing for all of them: each that has less than what is still missing
+        behind it. The first is near the end, so it is looked for from there.
         """
-        low, at = bisect_right(self.keys, after), bisect_right(self.keys, upto) - 1
-        assert low <= at, "GPUs are short, but no running job has any"
-        behind = 0
-        while at > low and behind + self.gpus[at] < short:
-            behind += self.gpus[at]
+        keys, gpus = self.keys, self.gpus
+        low, last = bisect_right(keys, after), bisect_right(keys, upto) - 1
+        at, behind = last, 0
+        while at > low and behind + gpus[at] < short:
+            behind += gpus[at]
             at -= 1
-        return self.keys[at]
+        found = []
+        while short > 0:
+            assert low <= at <= last, "GPUs are short, but no running job has any"
+            if behind < short:
+                found.append(keys[at])
+                short -= gpus[at]
+            at += 1
+            if at <= last:
+                behind -= gpus[at]
+        return found
+
+    def summed(self) -> "SummedUsage":
+        """Return the same as it is now, for many questions."""
+        return SummedUsage(self.keys, [0, *accumulate(self.gpus)])
+
+
+class SummedUsage(NamedTuple):
+    """Keys of running jobs in order, and the GPUs of all before each, and of all."""
+
+    keys: list[int]
+    before: list[int]
+
+    def after(self, key: int) -> int:
+        """Return how many GPUs the jobs ranked after a key hold."""
+        return self.before[-1] - self.before[bisect_right(self.keys, key)]
+
+    def first_misfit(self, after: int, upto: int, short: int) -> int:
+        """Return the key of the first of the `RankedUsage.misfits`."""
+        low, end = bisect_right(self.keys, after), bisect_right(self.keys, upto)
+        assert low < end, "GPUs are short, but no running job has any"
+        return self.keys[max(low, bisect_right(self.before, self.before[end] - short) - 1)]
 
 
 # A gang that must be on the fewest servers may wait where another with the same demand starts, so

@@ -26,12 +26,13 @@ from shunter.core.ranking.ranking import (
     Misfit,
     RankedUsage,
     Ranking,
+    SummedUsage,
     WaitingClass,
     drift,
 )
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
-from shunter.events import Demand, JobId, Reason, Share, Sharing, record, replace
+from shunter.events import Demand, JobId, QueueName, Reason, Share, Sharing, record, replace
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 
@@ -104,6 +105,8 @@ class Walk:
         self._at = FIRST
         self._evicted: dict[int, Entry] = {}
         self._over = False
+        self._pool_sums: dict[str, SummedUsage] = {}
+        self._quota_sums: dict[QueueName, SummedUsage] = {}
         if settled is not None:
             self._go_on_behind(settled)
 
@@ -321,13 +324,13 @@ class Walk:
         """Seat the running jobs ranked before `upto`; those that do not fit must leave."""
         while True:
             first = None
-            bounds = self._bounds()
-            for budget, free in bounds:
-                if free < 0 and (short := -free - budget.after(upto)) > 0:
-                    key = budget.first_misfit(self._at, upto, short)
+            over = self._over_bounds()
+            for usage, free in over:
+                if (short := -free - usage.after(upto)) > 0:
+                    key = usage.first_misfit(self._at, upto, short)
                     first = key if first is None else min(first, key)
             if first is None:
-                self._over = any(free < 0 for _, free in bounds)
+                self._over = bool(over)
                 return
             victim = self.ranking.entry_at(first)
             self.picked.victims.append(victim)
@@ -342,22 +345,33 @@ class Walk:
                     self.take(again, pool)
 
     def _seat_in_one_pool(self, budget: RankedUsage, free: int, behind: int, upto: int) -> int:
-        """Do the same with one bound; return what is free then.
+        """Do the same with one bound that is short; return what is free then.
 
         Running jobs ranked after `upto` hold `behind` GPUs.
         """
-        picked = self.picked
-        while free + behind < 0:
-            self._at = budget.first_misfit(self._at, upto, -free - behind)
-            victim = self.ranking.entry_at(self._at)
-            picked.victims.append(victim)
-            free += victim.gpus
-        return free
+        keys = budget.misfits(self._at, upto, -free - behind)
+        victims = [self.ranking.entry_at(key) for key in keys]
+        self._at = victims[-1].key
+        self.picked.victims += victims
+        return free + sum([victim.gpus for victim in victims])
 
-    def _bounds(self) -> list[tuple[RankedUsage, int]]:
-        pools, quotas = self.ranking.pools, self.ranking.quotas
-        found = [(pools[name], free) for name, free in self.free.items() if name in pools]
-        return found + [(quotas[name], free) for name, free in self.quota_free.items()]
+    def _over_bounds(self) -> list[tuple[SummedUsage, int]]:
+        """Return the pools and quotas that are given away twice, with what is free.
+
+        Nobody is seated elsewhere while a walk goes on, so each is summed up once.
+        """
+        pools, quotas, found = self.ranking.pools, self.ranking.quotas, []
+        for name, free in self.free.items():
+            if free < 0:
+                if name not in self._pool_sums:
+                    self._pool_sums[name] = pools[name].summed()
+                found.append((self._pool_sums[name], free))
+        for queue, free in self.quota_free.items():
+            if free < 0:
+                if queue not in self._quota_sums:
+                    self._quota_sums[queue] = quotas[queue].summed()
+                found.append((self._quota_sums[queue], free))
+        return found
 
 
 # Where only numbers of GPUs count, they decide who has to leave. A job that asks for more

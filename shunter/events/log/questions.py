@@ -5,7 +5,7 @@ over all events of the log; it hides the one in the file, which shows plain fram
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -24,9 +24,14 @@ _ALL_FRAMES = """(
        UNION ALL
        SELECT first_seq, unpacked(payload, first_seq) FROM main.frames) AS frames"""
 _VIEW = VIEW_OF.format(frames=_ALL_FRAMES, json="frames.payload").replace("VIEW", "TEMP VIEW", 1)
-_SQL_ERRORS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_TOOBIG}
+_SQL_ERRORS = {
+    *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_TOOBIG),
+}
 _STEPS_BETWEEN = 100_000
 """After so many steps of SQLite Python has a look whether the question is interrupted."""
+_LOOKING = frozenset(("table_info", "table_xinfo", "table_list", "index_list", "index_info"))
+"""The pragmas that only tell what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ def query_log(url: str, question: str) -> Iterator[Answered]:
             cursor = connection.execute(question)
             if cursor.description is None:
                 raise UsageError("the question has no answer: expected a SELECT")
-            yield Answered([column for column, *_ in cursor.description], asked.rows(cursor))
+            with closing(asked.rows(cursor)) as rows:  # before the connection, wherever it is left
+                yield Answered([column for column, *_ in cursor.description], rows)
 
 
 class _Asked:
@@ -73,10 +79,11 @@ class _Asked:
             connection.create_function(name, count, self._kept(function), deterministic=True)
         connection.execute(_VIEW)
         connection.execute("PRAGMA query_only=ON")
+        connection.set_authorizer(_authorized)
         # Python acts on Ctrl-C between its own steps, and SQLite has none of them otherwise.
         connection.set_progress_handler(lambda: 0, _STEPS_BETWEEN)
 
-    def rows(self, cursor: sqlite3.Cursor) -> Iterator[Row]:
+    def rows(self, cursor: sqlite3.Cursor) -> Generator[Row, None, None]:
         """Yield the rows of an answer."""
         with self.failures_said():
             yield from cursor
@@ -125,6 +132,13 @@ class _Asked:
         frames = unpack_segment(segment, blob)
         pairs = [(frame.first_seq, orjson.Fragment(frame.payload)) for frame in frames]
         return _text(orjson.dumps(pairs), "the segment", first_seq)
+
+
+def _authorized(action: int, name: str | None, *_: str | None) -> int:
+    """Refuse what SQLite lets a reader do: make other files, change settings."""
+    is_other = action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+    is_setting = action == sqlite3.SQLITE_PRAGMA and str(name).lower() not in _LOOKING
+    return sqlite3.SQLITE_DENY if is_other or is_setting else sqlite3.SQLITE_OK
 
 
 def _text(payload: bytes, what: str, seq: int) -> str:

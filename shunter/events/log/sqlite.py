@@ -248,6 +248,7 @@ def failures_named(path: Path) -> Iterator[None]:
 def _why_closed(path: Path) -> str:
     """Return why a log or what lies beside it cannot be opened, and what to do."""
     beside = [path.with_name(path.name + end) for end in ("", *SIDE_FILES)]
+    owners: dict[Path, int] = {}
     for one in (path.parent, *beside):
         try:
             found = one.stat()
@@ -259,9 +260,11 @@ def _why_closed(path: Path) -> str:
             return f"{one}: {error.strerror}"
         if one != path.parent and not stat.S_ISREG(found.st_mode):
             return f"{one} is no file: move it away, or name another log"
-        for access, verb in ((os.R_OK, "read"), (os.W_OK, "write")):
+        owners[one] = found.st_uid
+    for access, verb in ((os.R_OK, "read"), (os.W_OK, "write")):  # a reader need write nothing
+        for one, uid in owners.items():
             if not os.access(one, access):
-                owner = _user_name(found.st_uid)
+                owner = _user_name(uid)
                 return (
                     f"user {_user_name(os.geteuid())} may not {verb} {one}, which belongs to "
                     f"{owner}: work as {owner}, have them change its permissions, or name another"

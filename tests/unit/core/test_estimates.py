@@ -24,6 +24,7 @@ def test_steps_left_at_the_pace_seen_fall_as_it_works() -> None:
     running.since_us = running.working_since_us = 500
     assert remaining_us(running, 1000) == 600
     assert remaining_us(running, 1250) == 350
+    assert remaining_us(running, 1600) == remaining_us(running, 2000) == 0
     assert total_us(running) == 1000
 
 
@@ -37,6 +38,7 @@ def test_limit_counts_where_there_is_no_pace() -> None:
     limited = job(total_steps=100, time_limit_us=500)
     limited.since_us = 100
     assert remaining_us(limited, 300) == 300
+    assert remaining_us(limited, 700) == 0
     assert total_us(limited) == 500
 
 

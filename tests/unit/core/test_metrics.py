@@ -17,7 +17,6 @@ from shunter.core import (
     View,
     distribution,
     distribution_of,
-    fairness,
     finish_time_fairness,
     percentile,
     size_class,
@@ -270,4 +269,3 @@ def test_fairness_is_jct_over_run_time_alone_of_finished_jobs() -> None:
     assert finish_time_fairness(first, 40) == 1.5
     assert finish_time_fairness(first, 0) is None
     assert finish_time_fairness(second, 5) is None
-    assert fairness([first, second], {job_id(0): 30, job_id(1): 5}) == [2.0]

@@ -18,15 +18,16 @@ class Walked:
     def after(self, key: int) -> int:
         return sum(gpus for other, gpus in self.jobs.items() if other > key)
 
-    def first_misfit(self, after: int, upto: int, short: int) -> int:
+    def misfits(self, after: int, upto: int, short: int) -> list[int]:
         """Seat the jobs in (after, upto] one by one with `short` GPUs too few."""
-        due = sorted(key for key in self.jobs if after < key <= upto)
-        left = sum(self.jobs[key] for key in due) - short
-        for key in due:
-            left -= self.jobs[key]
-            if left < 0:
-                return key
-        raise AssertionError("all fit")
+        left, found = sum(self.jobs[key] for key in self.jobs if after < key <= upto) - short, []
+        for key in sorted(self.jobs):
+            if after < key <= upto:
+                if self.jobs[key] <= left:
+                    left -= self.jobs[key]
+                else:
+                    found.append(key)
+        return found
 
 
 def filled(jobs: dict[int, int]) -> RankedUsage:
@@ -43,13 +44,16 @@ def test_gpus_after_a_key_are_those_of_later_ranks(jobs: dict[int, int], key: in
 
 
 @given(jobs=running, data=st.data())
-def test_first_misfit_is_the_one_a_walk_finds(jobs: dict[int, int], data: st.DataObject) -> None:
+def test_misfits_are_those_that_a_walk_finds(jobs: dict[int, int], data: st.DataObject) -> None:
     budget, keys = filled(jobs), sorted(jobs)
     upto = data.draw(st.integers(keys[0], 41))
     after = data.draw(st.integers(-1, max(key for key in keys if key <= upto) - 1))
     most = sum(jobs[key] for key in keys if after < key <= upto)
     short = data.draw(st.integers(1, most))
-    assert budget.first_misfit(after, upto, short) == Walked(jobs).first_misfit(after, upto, short)
+    walked = Walked(jobs).misfits(after, upto, short)
+    assert budget.misfits(after, upto, short) == walked
+    assert budget.summed().first_misfit(after, upto, short) == walked[0]
+    assert budget.summed().after(after) == budget.after(after)
 
 
 @given(jobs=running, data=st.data())

@@ -111,6 +111,7 @@ def test_request_is_acknowledged_and_saved_with_step_and_size(
     (acknowledged,), (saved,) = supervisor.told("acknowledged"), supervisor.told("saved")
     assert (acknowledged["step"], saved["step"]) == (2, 2)
     assert saved["bytes"] == (Path(saved["checkpoint"]) / "rank-0.state").stat().st_size
+    assert supervisor.told("progress")[-1]["state"] == "saving"
 
 
 def test_checkpoint_that_nobody_asked_for_is_told_too(supervisor: Supervisor, store: Path) -> None:

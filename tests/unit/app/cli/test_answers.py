@@ -260,6 +260,18 @@ def test_log_is_compressed_unless_plain_sql_shall_read_it() -> None:
     assert told[2].split() == [str(value) for value in expected[0]]
 
 
+def test_answer_of_many_rows_has_a_line_for_each() -> None:
+    """It is printed as its rows come: none is folded, however wide, and it may have no end."""
+    run("simulate run.toml --log run.db")
+    question = (
+        "with recursive n(x) as (select 1 union all select x + 1 from n limit 1200) "
+        "select x, hex(zeroblob(x)) as zeros from n"
+    )
+    head, _, *rows = run(f"log sql run.db '{question}'").stdout.splitlines()
+    assert head == "  x   zeros"
+    assert rows == [f"{x:>3}   {'00' * x}" for x in range(1, 1201)]
+
+
 def test_question_in_sql_that_is_none_is_refused_with_what_may_be_asked() -> None:
     run("simulate run.toml --log run.db")
     refused = run("log sql run.db 'drop table frames'")

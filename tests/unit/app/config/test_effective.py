@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterator
+from json import dumps
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,12 @@ def test_the_schema_knows_every_key_and_writes_durations_as_people_do() -> None:
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["PolicySection"]["properties"]["round"]["default"] == "1m"
     assert schema["$defs"]["FailuresSection"]["properties"]["mttr"]["default"] == "1h"
+    fields = [
+        each for one in schema["$defs"].values() for each in one.get("properties", {}).values()
+    ]
+    durations = [each.get("default") for each in fields if '"title": "duration' in dumps(each)]
+    assert len(durations) > 20
+    assert {type(each) for each in durations} == {str, type(None)}
 
 
 TEXT = '''\

@@ -131,7 +131,7 @@ policy.topology.make_room.moves=3 -> unknown key
     TURNS: """
 policy.slicing.boundary_most=-1 -> expected
 policy.slicing.boundary_most=soon -> expected
-policy.slicing.boundary='1s' -> unknown key
+policy.slicing.boundary='1s' -> unknown key; did you mean 'boundary_most'?
 policy.slicing.quantum=0 -> expected
 policy.slicing.quantum=-1 -> expected
 policy.slicing.quantum='1us' -> expected 50 ms at least, not 0.001 ms

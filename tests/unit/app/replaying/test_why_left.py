@@ -12,6 +12,7 @@ from shunter.core import DEPARTURES_MOST, Input, State, SubmitJob
 from shunter.core.fold import replay
 from shunter.core.planning import RoundRules
 from shunter.events import (
+    DISPLACED,
     HELD,
     NOTHING,
     AllocationChanged,
@@ -164,17 +165,34 @@ WAITS_AGAIN: tuple[Event, ...] = (
     attempt_started(0, 3),
 )
 BY_ITSELF = (JobSuspended(5, J0, 1), GpusReleased(6, J0, 1))
-WAYS_TO_LEAVE: dict[str, tuple[Event, ...]] = {
-    "by itself": BY_ITSELF,
-    "by an order": (AllocationChanged(4, J0, NOTHING, HELD), *BY_ITSELF),
-    "by a failure": (AttemptEnded(5, J0, 1, 1), GpusReleased(6, J0, 1), JobRetried(6, J0, 1)),
-    "by a launch that failed": (LaunchFailed(6, J0, 1, "no room"),),
+WAYS_TO_LEAVE: dict[str, tuple[str, tuple[Event, ...]]] = {
+    "by itself": ("waiting_for_round", BY_ITSELF),
+    "by an order": (
+        "waiting_for_round",
+        (AllocationChanged(4, J0, NOTHING, HELD), *BY_ITSELF),
+    ),
+    "by a failure": (
+        "waiting_for_round",
+        (AttemptEnded(5, J0, 1, 1), GpusReleased(6, J0, 1), JobRetried(6, J0, 1)),
+    ),
+    "by a launch that failed": ("waiting_for_round", (LaunchFailed(6, J0, 1, "no room"),)),
+    "with its server": ("node_lost", (AttemptLost(6, J0, 1, "node lost"),)),
+    "for others": ("displaced", (AllocationChanged(4, J0, NOTHING, DISPLACED), *BY_ITSELF)),
+    "for others before it starts": (
+        "displaced",
+        (
+            *(*BY_ITSELF, job_submitted(1, at=6), granted(1, 6, n0=0b1)),
+            *(attempt_started(1, 6), AllocationChanged(6, job_id(1), NOTHING, HELD)),
+            *(round_planned(0, 6), granted(0, 6, n0=0b1)),
+            AllocationChanged(6, J0, NOTHING, DISPLACED),
+        ),
+    ),
 }
 
 
-@pytest.mark.parametrize("left", WAYS_TO_LEAVE.values(), ids=WAYS_TO_LEAVE)
+@pytest.mark.parametrize(("first", "left"), WAYS_TO_LEAVE.values(), ids=WAYS_TO_LEAVE)
 def test_reason_of_an_earlier_wait_is_told_again_once_a_round_has_looked(
-    left: tuple[Event, ...],
+    first: str, left: tuple[Event, ...]
 ) -> None:
     """The round records nothing that is recorded already; one whose policy failed looks at none."""
     core = World(servers=servers(4)).scheduler(policy(), instant=False)[0]
@@ -188,10 +206,10 @@ def test_reason_of_an_earlier_wait_is_told_again_once_a_round_has_looked(
         told = None if found.told is None else found.told.number
         return found.waits_now.wait.reason.value, told
 
-    assert said() == ("waiting_for_round", None)
-    assert said(replace(round_planned(1, 7), fault="x")) == ("waiting_for_round", None)
+    assert said() == (first, None)
+    assert said(replace(round_planned(1, 7), fault="x")) == (first, None)
     held, released = JobHeld(7, J0, "ana"), JobReleased(8, J0, "ana")
-    assert said(held, round_planned(1, 7), released) == ("waiting_for_round", None)
+    assert said(held, round_planned(1, 7), released) == (first, None)
     assert said(round_planned(1, 7)) == ("quota", 1)
     assert said(round_planned(1, 7), round_planned(2, 8)) == ("quota", 1)
     again = WaitReasonChanged(8, J0, Wait(Reason.outranked))
@@ -200,7 +218,7 @@ def test_reason_of_an_earlier_wait_is_told_again_once_a_round_has_looked(
 
 def test_state_that_is_written_down_knows_that_a_reason_is_of_an_earlier_wait() -> None:
     state: State = decode_record(
-        State, encode_record(replay((*WAITS_AGAIN, *WAYS_TO_LEAVE["by itself"])))
+        State, encode_record(replay((*WAITS_AGAIN, *WAYS_TO_LEAVE["by itself"][1])))
     )
     assert wait_of(state.jobs[J0], state) == Wait(Reason.waiting_for_round)
     assert wait_of(state.jobs[J0], replay((round_planned(1, 7),), state)) == QUOTA

@@ -79,6 +79,22 @@ def test_host_that_comes_back_in_time_is_reachable_and_never_lost() -> None:
     assert back_s * SECOND_US <= found[1].at_us <= (back_s + RETRY_S_MAX) * SECOND_US
 
 
+def test_what_this_term_told_of_a_host_stands_above_what_the_log_had() -> None:
+    host, found = MemoryHost("n0"), list[Input]()
+    host.is_silent = True
+
+    async def main() -> None:
+        async with SupervisedBackend(LIMITS, OWNER, [host]) as backend:
+            host.is_silent = False
+            found.extend((await backend.observe(60 * SECOND_US))[1])
+            found.extend((await backend.observe(60 * SECOND_US))[1])
+            backend.recall([N0])
+            found.extend((await backend.observe(120 * SECOND_US))[1])
+
+    VirtualClock().run(main)
+    assert [type(each) for each in found] == [NodeUnreachable, NodeReachable]
+
+
 def test_each_host_is_lost_in_its_own_time_and_twice_the_same() -> None:
     def run() -> list[Input]:
         hosts = [MemoryHost(f"n{number}") for number in range(4)]

@@ -179,11 +179,11 @@ def test_transfer_waits_for_the_one_before_it(checkpoints: Path) -> None:
     assert busy is not None
     waiting = verb(checkpoints, "receive")
     assert waiting.stdin is not None
+    assert waiting.stdout is not None
     waiting.stdin.write(WHOLE)
     waiting.stdin.flush()
-    time.sleep(1.0)
+    assert waiting.stdout.read(1) == b"\n", "it says that it waits"
     assert names_in(checkpoints) == ["old"]
-    assert waiting.poll() is None
     os.close(busy)
     waiting.communicate()
     assert names_in(checkpoints) == ["new"]

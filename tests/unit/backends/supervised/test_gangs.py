@@ -8,16 +8,19 @@ import pytest
 from shunter.backends.live import (
     Gang,
     Inbox,
+    Limits,
     NodeAgent,
+    Owner,
     Part,
     PartTurns,
+    SupervisedBackend,
     Watch,
     deliver,
     merged,
     told_of,
 )
 from shunter.backends.node import Known, Note, Send, SendAnswer, Shares
-from shunter.core import Terminate
+from shunter.core import Input, Launch, Terminate
 from shunter.events import (
     Allocation,
     AttemptStarted,
@@ -25,13 +28,22 @@ from shunter.events import (
     GpusReleased,
     JobSuspended,
     NodeName,
+    NodeReachable,
+    NodeUnreachable,
     Share,
     Sharing,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
 )
-from tests.factories import job_id
+from tests.doubles.simulated_nodes import (
+    SimulatedNode,
+    SimulatedProgram,
+    SimulatedServer,
+    SimulatedTransport,
+)
+from tests.doubles.virtual_clock import VirtualClock
+from tests.factories import allocation, job_id, job_spec
 from tests.unit.backends.node.orders import known_of, started_of, status_of
 
 WHYS = ("suspend", "terminate", "fence", "heartbeat")
@@ -323,3 +335,31 @@ def test_turns_are_given_anew_until_a_supervisor_has_taken_them() -> None:
     assert sliced.turns_due() == {"n0": PartTurns(2.0, 4, "")}
     sliced.ask(Terminate(job_id(0), 1))
     assert not sliced.turns_due(), "it is to leave"
+
+
+def test_what_a_gang_saves_is_told_in_order_though_one_of_its_hosts_was_cut_off() -> None:
+    """The other host saves each 10 s; of that nothing is told until both can be read again."""
+    program = SimulatedProgram(work_us=10**9, checkpoint_us=10**7, tells=True)
+    spec, found = job_spec(2, command=program.command), list[Input]()
+
+    async def main() -> None:
+        servers = [SimulatedServer(NodeName(name), ("0",)) for name in ("n0", "n1")]
+        links = [SimulatedTransport(SimulatedNode(each)) for each in servers]
+        limits = Limits(heartbeat_deadline_s=900.0, patrol_s=5.0, call_s=5.0)
+        async with SupervisedBackend(limits, Owner("c0", 1, "h", "/simulated"), links) as backend:
+            await backend.perform([Launch(job_id(0), 1, allocation(n0=1, n1=1), spec)], 0)
+            for until_s, then in ((32, links[1].silence), (90, links[1].restore), (120, list)):
+                now_us = 0
+                while now_us < until_s * 1_000_000:
+                    now_us, inputs = await backend.observe(until_s * 1_000_000)
+                    found.extend(inputs)
+                then()
+
+    VirtualClock().run(main)
+    seen = [type(each) for each in found]
+    cut, back = seen.index(NodeUnreachable), seen.index(NodeReachable)
+    assert CheckpointSaved in seen[:cut]
+    assert CheckpointSaved not in seen[cut:back]
+    steps = [each.step or 0 for each in found[back:] if isinstance(each, CheckpointSaved)]
+    assert len(steps) > 10
+    assert steps == sorted(steps)

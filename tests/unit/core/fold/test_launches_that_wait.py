@@ -7,7 +7,7 @@ from shunter.core import Scheduler, State
 from shunter.core.fold import replay
 from shunter.errors import IllegalEventError
 from shunter.events import AttemptStarted, decode_record, encode_record, facts
-from tests.behaviour.waits_scenes import Row, check, played, rows
+from tests.behaviour.waits_scenes import Row, answer, check, played, row, rows
 from tests.factories import job_id, policy
 
 J0 = job_id(0)
@@ -39,6 +39,24 @@ and so does one that is displaced before it starts
     {WAITS}; leaving takes 9; strangers take n0[0-3] at 1000
     => j0, log: 0: submitted, gets n0[0,1]; 1000: displaced
 """),
+    row(
+        "it holds nothing while it waits in a queue that is not ours",
+        f"{WAITS}; j0 has started at 1000, seen at 1000; until 1050",
+        "j0 at 900",
+        timeline=[("wait", 0, 0), ("launch", 0, None)],
+    ),
+    row(
+        "and holds its GPUs once it has started",
+        f"{WAITS}; j0 has started at 1000, seen at 1000; until 1050",
+        "j0",
+        timeline=[("wait", 0, 0), ("launch", 0, 1000), ("run", 1000, None)],
+    ),
+    row(
+        "if it never starts it has held nothing",
+        f"{WAITS}; j0 is not launched at 1000; until 1050",
+        "j0",
+        timeline=[("launch", 0, 1000), ("wait", 1000, None)],
+    ),
 ]
 
 
@@ -64,6 +82,8 @@ def test_service_counts_from_the_start(
 ) -> None:
     job = replay(played(scene).events).jobs[J0]
     assert (job.service_us(now_us), job.occupied_us(now_us)) == (service_us, occupied_us)
+    totals = answer(scene, J0, now_us).said["totals"]
+    assert (totals["held_s"], totals["wait_s"]) == (occupied_us / 1e6, (now_us - occupied_us) / 1e6)
 
 
 def test_where_launches_do_not_wait_the_start_is_when_it_is_seen() -> None:

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from shunter.ask import clock
 from shunter.cli import app
-from shunter.events import TurnEnded, TurnStarted
+from shunter.events import SpeedChanged, TurnEnded, TurnStarted
 from shunter.run import simulate
-from tests.unit.app.traces import config_of, ends_s, verified
+from tests.unit.app.traces import TURNS, config_of, ends_s, verified
 
 HEAD = "job_id,submit_s,gpus,duration_s"
 
@@ -36,6 +36,29 @@ def test_service_is_the_time_on_turn_and_all_gpus_are_in_use(tmp_path: Path) -> 
     assert {story.service_gpu_us for story in found} == {1200 * 1_000_000}
     assert max(story.end_us or 0 for story in found) == 6 * 1200 * 1_000_000 // 4
     verified(loaded)
+
+
+@pytest.mark.parametrize(
+    ("shared", "speeds", "last_s"),
+    [
+        ({}, [0.5, 1.0], 3600),  # a pack that gains nothing is undone after its probe
+        ({"shared": 0.8}, [0.8], 2295),  # 120 s of turns, then both at 0.8
+    ],
+)
+def test_pair_that_no_table_knows_goes_as_fast_as_the_config_says(
+    tmp_path: Path, shared: dict[str, float], speeds: list[float], last_s: float
+) -> None:
+    loaded = config_of(
+        tmp_path,
+        f"{HEAD},model,total_steps",
+        *("a,0,1,1800,m,3600", "b,0,1,1800,m,3600"),
+        cluster={"nodes": [{"name": "n", "gpus": 1}]},
+        policy={**TURNS, "params": {"gandiva": {"packing": {"probe": 60}}}},
+        simulation={"samples": {"every": 5}, "speeds": {"relative": {"v100": 1.0}, **shared}},
+    )
+    assert max(ends_s(loaded).values()) == last_s
+    changes = [each for each in verified(loaded) if isinstance(each, SpeedChanged)]
+    assert [each.speed for each in changes] == speeds
 
 
 def test_run_that_copies_memory_verifies(tmp_path: Path) -> None:

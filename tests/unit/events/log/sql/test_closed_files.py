@@ -57,7 +57,8 @@ def test_log_of_another_user_says_whose_it_is(mode: int, open_folder: Path) -> N
     _open(path)
     path.chmod(mode)
     said = _said_by_another_user(lambda: _open(path))
-    assert f"{folder}, which belongs to root: work as root" in said
+    what = f"read {path}" if mode == 0o600 else f"write {folder}"
+    assert f"may not {what}, which belongs to root: work as root" in said
     assert "unable to open" not in said
     folder.chmod(0o777)
     said = _said_by_another_user(lambda: _open(path))

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +85,39 @@ async def test_question_reads_sealed_events_too(tmp_path: Path, plain: Path) -> 
         ("SELECT 1; SELECT 2", "one statement at a time"),
         ("", "expected a SELECT"),
         ("DELETE FROM frames", "readonly"),
-        ("PRAGMA user_version = 7", "readonly"),
+        ("PRAGMA user_version = 7", "not authorized"),
+        ("SELECT * FROM pragma_user_version", "not authorized"),
+        ("ATTACH 'other.db' AS other", "not authorized"),
+        ("VACUUM INTO 'other.db'", "authorization denied"),
         ("CREATE TEMP TABLE mine (a)", "readonly"),
         ("SELECT json_extract('[', '$') FROM events", "malformed JSON"),
     ],
 )
-def test_what_is_no_question_is_refused(packed: Path, question: str, said: str) -> None:
+def test_what_is_no_question_is_refused(
+    packed: Path, question: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It changes no log, and makes no file: ATTACH does so where a log may only be read."""
+    monkeypatch.chdir(packed.parent)
     before = packed.read_bytes()
     with pytest.raises(UsageError, match=said):
         asked(packed, question)
     assert packed.read_bytes() == before
+    assert sorted(each.name for each in packed.parent.iterdir()) == ["packed.db"]
+
+
+def test_columns_of_a_table_may_be_asked_for(packed: Path) -> None:
+    names = [row[1] for row in asked(packed, "PRAGMA table_info(events)")]
+    assert names == ["seq", "at_us", "kind", "job_id", "payload"]
+
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT {} FROM c"
+
+
+def test_question_without_end_may_be_left(packed: Path) -> None:
+    with query_log(str(packed), ENDLESS.format("x")) as answered:
+        assert list(islice(answered.rows, 3)) == [(1,), (2,), (3,)]
+    with pytest.raises(StopIteration):
+        next(answered.rows)
 
 
 @pytest.mark.parametrize(

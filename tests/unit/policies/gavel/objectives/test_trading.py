@@ -67,6 +67,18 @@ def test_tickets_weigh() -> None:
     assert found == {"u0": {FAST: 3.0, SLOW: 3.0}, "u1": {FAST: 1.0, SLOW: 1.0}}
 
 
+def test_types_are_given_in_the_order_of_what_jobs_gain_and_not_of_their_rates() -> None:
+    """Three of four are faster on slow GPUs: these are parted first, though one has high rates."""
+    few = [request(0, "a", 100.0, 50.0), *(request(n, "b", 1.0, 2.0) for n in range(1, 4))]
+    found = parts(few, fast=2, slow=1, objective=GandivaFair(agnostic=True))
+
+    assert found == {"a": {FAST: 0.5, SLOW: 0.5}, "b": {FAST: 1.5, SLOW: 0.5}}
+
+
+def test_user_takes_no_more_of_a_type_than_its_jobs_can_use_still() -> None:
+    assert Holding({FAST: 1.0, SLOW: 0.0}, {FAST: 3.0, SLOW: 9.0}, 5.0).takes(FAST) == 2.0
+
+
 def test_who_gains_most_buys_at_the_price_of_the_second() -> None:
     """Users gain 4, 2 and 1 times: u0 pays its 2 slow GPUs for one fast one of u2.
 

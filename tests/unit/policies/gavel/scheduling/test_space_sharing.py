@@ -10,7 +10,7 @@ from shunter.core import AttemptExited, SubmitJob
 from shunter.core.planning import PLACEMENTS
 from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events import GpuType, Sharing, facts
+from shunter.events import GpuType, Reason, Sharing, facts
 from shunter.policies.gavel import Gavel, GavelPolicy
 from tests.factories import (
     Outcome,
@@ -160,6 +160,8 @@ def test_three_jobs_on_one_gpu_are_never_there_at_once() -> None:
         ((J0, J2), 0.333333),
     ]
     assert max(outcome.ends_us().values()) <= 13 * TURN_US
+    waits = outcome.of(facts.WaitReasonChanged)
+    assert {each.wait.reason for each in waits} == {Reason.share_met}, "the pair has one GPU"
 
 
 def test_each_partner_has_cpus_of_its_own() -> None:
