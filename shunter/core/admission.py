@@ -11,12 +11,10 @@ from typing import Final
 
 from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
 from shunter.core.planning import Consolidated, find
+from shunter.core.recorded_words import EVEN_WHEN_EMPTY
 from shunter.core.speeds import ThroughputTable
 from shunter.core.state import Queue
 from shunter.events import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName, fact
-
-EVEN_WHEN_EMPTY = "even when empty: "
-"""With this begins the detail of a refusal that is not for too few GPUs; the reason follows."""
 
 
 @fact
