@@ -11,6 +11,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
 # Tests with real processes wait more than they work: on two cores four are busy for half the time.
 LIVE_WORKERS ?= 6
+# What `make bench` compares with: another checkout, in which `make setup-dev` has run, and other
+# programs, as benchmarks/peers/README.md says.
+BEFORE ?=
+PEERS ?=
 # Which seeds `make chaos` runs, and how many at a time.
 SEEDS ?= 1-10
 CHAOS_WORKERS ?= 4
@@ -74,8 +78,8 @@ examples: setup-dev ## run every example against its expected output
 	@echo "running every example, a dot each"
 	$(PYTEST) tests/examples
 
-bench: setup-dev ## measure speed against the budgets
-	$(BIN)/python -m benchmarks.run
+bench: setup-dev ## measure speed against budgets; BEFORE=FOLDER PEERS=1: as ratios to a checkout, to other programs
+	$(BIN)/python -m $(if $(BEFORE)$(PEERS),benchmarks.ratios $(if $(BEFORE),--before $(BEFORE)) $(if $(PEERS),--peers),benchmarks.run)
 
 fidelity: setup-dev ## compare with papers and their public simulators; THOROUGH=1: in all ways
 	@echo "comparing with papers and their public simulators, a dot each"

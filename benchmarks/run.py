@@ -55,7 +55,21 @@ BENCHMARKS = (
         (
             Measure("wall_s", "budget_wall_s", "s, --help"),
             Measure("cpu_s", "budget_cpu_s", "CPU s, one job"),
+            Measure("starts", "budget_starts", "starts of Python", seconds=None),
         ),
+    ),
+    Benchmark(
+        "counts",
+        ("--generated", "200"),
+        (
+            Measure("calls_per_fact", "budget_calls_per_fact", "Python calls a fact", seconds=None),
+            Measure("bytes_per_job", "budget_bytes_per_job", "bytes a job of a log", seconds=None),
+        ),
+    ),
+    Benchmark(
+        "rounds",
+        ("--queued", "200", "--servers", "10", "--rounds", "120"),
+        (Measure("worst_cpu_s", "budget_worst_cpu_s", "CPU s, worst round"),),
     ),
     Benchmark("philly", ("--best-of", "1"), (Measure("cpu_s", "budget_cpu_s", "CPU s"),)),
     Benchmark(
@@ -106,6 +120,13 @@ BENCHMARKS = (
         (
             Measure("cpu_s", "budget_cpu_s", "CPU s"),
             Measure("peak_gib", "budget_peak_gib", "GiB", seconds=None),
+            Measure(
+                "gpu_utilisation",
+                "budget_gpu_utilisation",
+                "of the GPUs' time",
+                is_rate=True,
+                seconds=None,
+            ),
             Measure("growth", "budget_growth", "× a job", seconds=None),
         ),
     ),

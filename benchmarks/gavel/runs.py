@@ -54,6 +54,13 @@ round_ends = "last_gang"
 """
 
 
+def config_text(policy: str, jobs: int, rate: float, gpus_max: int) -> str:
+    """Return the config of a setting: so many jobs at a rate an hour, gangs no wider than that."""
+    lease = LEASE if policy == "gavel_peer" else ""
+    head = CONFIG.format(jobs=jobs, rate=rate, gpus_max=gpus_max, policy=policy, lease=lease)
+    return head + "".join(NODES.format(name=kind) for kind in ("v100", "p100", "k80"))
+
+
 def main() -> None:
     """Measure, and print a JSON document a line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -68,16 +75,8 @@ def main() -> None:
             used_s: dict[str, float] = {}
             for policy in sorted(options.policies.split(","), key=lambda one: one != "gavel_peer"):
                 config = Path(folder) / "config.toml"
-                config.write_text(
-                    CONFIG.format(
-                        jobs=jobs // 10 if options.small else jobs,
-                        rate=rate,
-                        gpus_max=gpus_max,
-                        policy=policy,
-                        lease=LEASE if policy == "gavel_peer" else "",
-                    )
-                    + "".join(NODES.format(name=kind) for kind in ("v100", "p100", "k80"))
-                )
+                text = config_text(policy, jobs // 10 if options.small else jobs, rate, gpus_max)
+                config.write_text(text)
                 runs = [simulated(config, Path(folder) / "run.db") for _ in range(options.best_of)]
                 best = min(runs, key=lambda ran: ran.wall_s)
                 used_s[policy] = min(ran.cpu_s for ran in runs)

@@ -14,18 +14,13 @@ import asyncio
 import csv
 import json
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 from benchmarks.loop import loop_s
-from shunter.config import load_config
-from shunter.core import Effect, Input, RandomStream, Scheduler, run_rounds
-from shunter.events import Event
-from shunter.events.log import open_log
+from benchmarks.rounds import timed_rounds
+from shunter.core import RandomStream
 from shunter.gc_control import collector_off
-from shunter.run import load_jobs, set_up
 from shunter.workloads import builtin_sensitivity
 
 CONFIG = """\
@@ -62,30 +57,6 @@ def jobs_csv(jobs: int, path: Path) -> None:
             writer.writerow([f"j{number}", 0, seconds, gpus, models[rng.below(len(models))]])
 
 
-async def rounds_s(config: Path, rounds: int) -> list[float]:
-    """Return the CPU seconds of each round in which a plan was made."""
-    loaded = load_config(config)
-    setup = set_up(loaded, load_jobs(loaded))
-    core, taken = Scheduler(setup.runtime.policy, setup.runtime.rules), list[float]()
-
-    async def step(now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
-        core.take_in(now_us, inputs)
-        if core.is_due(now_us):
-            begun = time.process_time()
-            core.decide(now_us)
-            taken.append(time.process_time() - begun)
-        return core.hand_on()
-
-    async with open_log("none:") as log:
-        core.view.open()
-        for fact in setup.opening(log.term):
-            core.emit(fact)
-        core.view.close()
-        until_us = rounds * ROUND_S * 1_000_000
-        await run_rounds(core, setup.backend, log, until_us=until_us, step=step)
-    return taken
-
-
 def main() -> None:
     """Measure, and print one JSON document a line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -99,13 +70,14 @@ def main() -> None:
             text = CONFIG.format(nodes=max(1, nodes // part), sizing=sizing)
             config.write_text(text, encoding="utf-8")
             jobs_csv(jobs // part, Path(folder) / "jobs.csv")
-            taken = asyncio.run(rounds_s(config, options.rounds))
+            taken = asyncio.run(timed_rounds(config, options.rounds * ROUND_S * 1_000_000))
+        cpu_s = [each.cpu_s for each in taken]
         found = {
             "benchmark": "sizing_rounds",
             "policy": f"{sizing} {jobs // part}",
             "rounds": len(taken),
-            "mean_cpu_s": round(fmean(taken), 4),
-            "worst_cpu_s": round(max(taken), 4),
+            "mean_cpu_s": round(fmean(cpu_s), 4),
+            "worst_cpu_s": round(max(cpu_s), 4),
             "budget_worst_cpu_s": round(budget_s * faster, 4),
         }
         print(json.dumps(found), flush=True)

@@ -62,12 +62,7 @@ from .playback import (
     speed_of as speed_of,
 )
 from .reason_words import REASONS as REASONS
-from .recorded_terms import (
-    Rebuild as Rebuild,
-    Term as Term,
-    classes_at as classes_at,
-    origin_of as origin_of,
-)
+from .recorded_terms import Rebuild as Rebuild, origin_of as origin_of
 from .report import (
     PARTS as PARTS,
     Curves as Curves,
@@ -92,6 +87,7 @@ from .scores import (
     score_in_words as score_in_words,
     used_in_words as used_in_words,
 )
+from .staged_terms import Term as Term, classes_at as classes_at
 from .verification import (
     Verdict as Verdict,
     Verifier as Verifier,

@@ -15,20 +15,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from shunter.ask.divergence import Seen, first_difference, seen_at
-from shunter.ask.log_reading import Advance, last_up_to, state_at, told_term
-from shunter.ask.recorded_terms import (
-    REMEMBERS,
-    Began,
-    Rebuild,
-    Term,
-    config_of,
-    last_start,
-    takes_notes,
-    term_on,
-    terms_up_to,
-)
+from shunter.ask.log_reading import Advance, last_up_to, state_at
+from shunter.ask.recorded_terms import Began, Rebuild, config_of, last_start, terms_up_to
 from shunter.ask.run_history import RunHistory, run_history
 from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
+from shunter.ask.staged_terms import REMEMBERS, Term, takes_notes, term_on, told_term
 from shunter.ask.words import clock, fact_in_words, resources_in_words
 from shunter.core import JobResult, State, distribution, percentile
 from shunter.core.fold import SET_ASIDE

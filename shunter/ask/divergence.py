@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 
 from shunter import __version__
-from shunter.ask.recorded_terms import Term, config_of
+from shunter.ask.recorded_terms import config_of
 from shunter.ask.scores import measures_of, score_in_words, score_of
+from shunter.ask.staged_terms import Term
 from shunter.ask.waits import promise_basis
 from shunter.ask.words import clock, fact_in_words, first_of, stamp
 from shunter.core import AnyPolicy, Guards, Job, State

@@ -9,7 +9,6 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import NoReturn, Self
 
-from shunter.ask.recorded_terms import Rebuild, Term
 from shunter.ask.words import clock, instant_us
 from shunter.core import NO_RESULT, FoldResult, Rule, State
 from shunter.core.fold import RULES
@@ -452,67 +451,3 @@ def _nearest(name: str, known: Iterable[str]) -> list[str]:
             found.append((matcher.ratio(), each))
         found = nlargest(NEAREST, (pair for pair in found if pair[0] >= LIKE_LEAST))
     return [each for _, each in found]
-
-
-async def told_term(
-    reader: LogReader,
-    began_seq: int,
-    started: facts.SchedulerStarted,
-    seq: int,
-    rebuild: Rebuild,
-    seen: Callable[[Event, Term], None] | None = None,
-) -> Term:
-    """Return a term whose policy was told of all that happened in it.
-
-    Args:
-        reader: the log.
-        began_seq: the number of the event that began the term.
-        started: that event, as `last_start` has it.
-        seq: the last event that it is told of, of the term.
-        rebuild: makes the policy.
-        seen: called with each event since a snapshot, once the term was told.
-    Raises:
-        ConfigError: the policy is not installed.
-        LogDamagedError: the bytes of the log are not what was written.
-    """
-    snapshot = await _snapshot_of_term(reader, seq, began_seq)
-    fold = LogFold(reader)
-    if snapshot is None:
-        await fold.restore(await reader.snapshot_at(began_seq - 1))
-        await fold.forward(began_seq - 1)
-    else:
-        await fold.restore(snapshot)
-    term = Term(started, rebuild, fold.state)
-    if snapshot is not None:
-        term.restore(snapshot.memory)
-    await fold.forward(seq, (TermFollower(term, seen),))
-    return term
-
-
-class TermFollower(Follower):
-    """Brings the policy of a term to each of its rounds, and tells it of each event."""
-
-    def __init__(self, term: Term, seen: Callable[[Event, Term], None] | None = None) -> None:
-        self._term = term
-        self._seen = seen
-
-    def before(self, event: Event, state: State) -> None:
-        """Bring the policy to where it was right before a round."""
-        if type(event) is facts.RoundPlanned:
-            self._term.stand_before(event.at_us)
-
-    def take(self, event: Event, state: State, result: FoldResult) -> None:
-        """Tell the policy."""
-        self._term.tell(event, result)
-        if self._seen is not None:
-            self._seen(event, self._term)
-
-
-async def _snapshot_of_term(reader: LogReader, seq: int, began_seq: int) -> Snapshot | None:
-    """Return the newest snapshot of a term with its policy's memory; None: none."""
-    snapshot = await reader.snapshot_at(seq)
-    while snapshot is not None and snapshot.seq >= began_seq:
-        if snapshot.memory:
-            return snapshot
-        snapshot = await reader.snapshot_at(snapshot.seq - 1)
-    return None

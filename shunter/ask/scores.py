@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from shunter.ask.recorded_terms import Began, Rebuild, last_start, terms_up_to
 from shunter.ask.words import SECOND_US, clock, span, tells_itself
 from shunter.core import State
-from shunter.core.ranking import Measure, Measured, RankedPolicy
-from shunter.core.sizing import WHOLE
+from shunter.core.ranking import Measure, Measured
 from shunter.counting import counted
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events import AllocationChanged, Because, Event, JobId
@@ -42,6 +41,8 @@ _ORDINALS = [
 
 def measures_of(policy: object) -> tuple[Measure, ...]:
     """Return what the scores of a policy count; nothing where it does not say."""
+    from shunter.core.ranking import RankedPolicy  # here a policy has been built
+
     counted_by = policy.index if isinstance(policy, RankedPolicy) else policy
     return counted_by.measures if isinstance(counted_by, Measured) else ()
 
@@ -157,6 +158,8 @@ def _clause(
     if measure is Measure.gpus:
         return f"{asks} {counted(number, 'GPU')}"
     if measure is Measure.dominant_share:
+        from shunter.core.sizing import WHOLE
+
         percent = 100 * number / WHOLE
         return f"{asks} up to {percent:.3g} % of the cluster's GPUs, CPUs or memory"
     if measure in _OF_GROUPS:

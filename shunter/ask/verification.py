@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from shunter.ask.divergence import Answers, Divergence, Seen, seen_at
 from shunter.ask.log_reading import Advance, cut, is_part, rules_of_log
-from shunter.ask.recorded_terms import Rebuild, Term, after_change, config_of
+from shunter.ask.recorded_terms import Rebuild, after_change, config_of
 from shunter.ask.scores import used_by_jobs
+from shunter.ask.staged_terms import Term
 from shunter.ask.words import clock
 from shunter.config import REACTOR
 from shunter.core import (

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
 from shunter.core import (
@@ -23,8 +23,10 @@ from shunter.core import (
     turn_of,
 )
 from shunter.core.fold import checkpoint_wait, release_wait, waits_for_checkpoint
-from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.events import Demand, JobId, JobSpec, Outcome, Reason, SuspendMode, Wait
+
+if TYPE_CHECKING:
+    from shunter.core import AnyPolicy
 
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 JOB_STATES = (*(phase.value for phase in JobPhase), HELD, SUSPENDED, STOPPED)
@@ -279,12 +281,14 @@ def default_limit_of(policy: object) -> int | None:
 
     None: the policy makes no promises by limits.
     """
+    from shunter.core.ranking import Misfit, RankedPolicy  # here a policy has been built
+
     if not isinstance(policy, RankedPolicy) or policy.index.misfit is not Misfit.reserved:
         return None
     return policy.default_limit_us
 
 
-def promise_basis(policy: object, state: State) -> str:
+def promise_basis(policy: "AnyPolicy", state: State) -> str:
     """Return what promises count on, as a clause; empty: not on limits."""
     default_us = default_limit_of(policy)
     if default_us is None:
@@ -304,7 +308,7 @@ def promise_basis(policy: object, state: State) -> str:
     return f"the promise counts on time limits, and {counts}"
 
 
-def outlasts(policy: object, job: Job, state: State, at_us: int) -> str:
+def outlasts(policy: "AnyPolicy", job: Job, state: State, at_us: int) -> str:
     """Return that a promise keeps a job that would fit waiting; empty: none does.
 
     Args:
@@ -337,8 +341,7 @@ def _promised(job: Job, state: State) -> JobId | None:
     return others[0] if others and job.job_id not in state.reservations else None
 
 
-def _assumed(policy: object, default_us: int) -> str:
-    assert isinstance(policy, RankedPolicy), "only those promise by limits"
+def _assumed(policy: "AnyPolicy", default_us: int) -> str:
     return f"{_days(default_us)} (policy.params.{policy.name}.default_limit)"
 
 

@@ -3,10 +3,18 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from shunter.core import EVEN_WHEN_EMPTY, Admission, Cluster, Health, Queue, Refusal, Server, State
-from shunter.core.planning import MAKE_ROOM, ROOM_MADE
+from shunter.core import (
+    EVEN_WHEN_EMPTY,
+    MAKE_ROOM,
+    ROOM_MADE,
+    Cluster,
+    Health,
+    Queue,
+    Server,
+    State,
+)
 from shunter.core.speeds import has_learnt_floor
 from shunter.counting import counted
 from shunter.errors import RefusedError, UsageError
@@ -29,6 +37,9 @@ from shunter.events import (
     Sharing,
     facts,
 )
+
+if TYPE_CHECKING:
+    from shunter.core import Admission, Refusal
 
 SECOND_US = 1_000_000
 _CLOCK = re.compile(r"T\+([0-9]{1,9}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,6}))?")
@@ -479,7 +490,7 @@ _ENDS: dict[type[Event], Callable[[Any], str]] = {
 # Why a job can never run here. The recorded numbers count GPUs; where something else is short,
 # words made from them would be wrong, so they are made from the request and the servers.
 
-Rejection = facts.JobRejected | Refusal
+Rejection: TypeAlias = "facts.JobRejected | Refusal"
 """What is recorded of a rejection, or was found of a job that was only tried."""
 
 
@@ -522,7 +533,7 @@ def rejection_in_words(told: Rejection, spec: JobSpec | None, cluster: Cluster |
     return f"it needs {gpus} split as {splits}, and no servers can be split so, even when empty"
 
 
-def refuse_impossible(spec: JobSpec, state: State, admission: Admission) -> None:
+def refuse_impossible(spec: JobSpec, state: State, admission: "Admission") -> None:
     """Raise RefusedError if a job can never run here, as the core would reject it."""
     queue = state.queues.get(spec.queue) or Queue(spec.queue)
     refusal = admission.refusal(state.demand_of(spec), spec.user, queue)

@@ -12,7 +12,7 @@ from .answers import (
     print_rows as print_rows,
     printable as printable,
 )
-from .application import HEADINGS as HEADINGS, app as app, main as main
+from .application import HEADINGS as HEADINGS, app as app
 from .compare import print_comparison as print_comparison
 from .jobs import explained as explained
 from .nodes import picture_of as picture_of
@@ -23,6 +23,7 @@ from .options import (
 )
 from .output import Column as Column
 from .serve import oracle_note as oracle_note
+from .start import main as main
 from .submit import (
     SCRIPT_BYTES_MOST as SCRIPT_BYTES_MOST,
     command_of as command_of,

@@ -72,8 +72,6 @@ def connect(url: str | None) -> "Client":
         UsageError: the address is none.
         UnreachableError: nothing is named, and nothing is running.
     """
-    # httpx brings a command line of its own, whose click and rich would be a third of our start.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be had
     from shunter.client import Client, process_words
 
     def note() -> None:

@@ -24,7 +24,7 @@ from shunter.cli.options import (
     takes_options,
 )
 from shunter.errors import NotFoundError, ShunterError
-from shunter.gc_control import collect_rarely, end_uncollected
+from shunter.gc_control import end_uncollected
 
 HEADINGS = {
     "First steps": {
@@ -222,9 +222,8 @@ app = typer.Typer(
 )
 
 
-def main() -> None:
-    """Run the command line and exit."""
-    collect_rarely()
+def run() -> None:
+    """Run the command that was typed, and exit."""
     output.replace_closed()
     try:
         with output.ended_if_unwritable():

@@ -1,5 +1,6 @@
 """Options that several commands share, the config or log they lead to, and options as a table."""
 
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -83,7 +84,9 @@ async def reading(log: str) -> AsyncIterator["LogReader"]:
 
 Table = TypeVar("Table")
 
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_NUMBERS = {int: re.compile(r"-?[0-9]{1,18}"), float: re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")}
+"""The texts that are numbers, by their type; what else may be one Typer says."""
+
 _OTHER = object()
 
 
@@ -187,10 +190,12 @@ def _plain(parameter: Any, value: object) -> object:
         return value
     if wanted == list[str] and isinstance(value, tuple):
         return list(value) if all(isinstance(one, str) for one in value) else _OTHER
-    if wanted is not int:
+    if wanted is Path and isinstance(value, str):  # Typer refuses what cannot be read
+        return Path(value) if os.access(value, os.R_OK) or not Path(value).exists() else _OTHER
+    if wanted not in _NUMBERS:
         return _OTHER
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
-        value = int(value)
+    if isinstance(value, str) and _NUMBERS[wanted].fullmatch(value):
+        value = wanted(value)
     least, most = parameter.min, parameter.max
-    is_within = isinstance(value, int) and (least is None or value >= least)
+    is_within = isinstance(value, wanted) and (least is None or value >= least)
     return value if is_within and (most is None or value <= most) else _OTHER

@@ -1,7 +1,8 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
 from .absence import PAUSE_S as PAUSE_S, Absence as Absence
-from .clients import AsyncClient as AsyncClient, Client as Client
+from .async_client import AsyncClient as AsyncClient
+from .clients import Client as Client
 from .futures import AsyncJobHandle as AsyncJobHandle, JobHandle as JobHandle, end_of as end_of
 from .job_request import (
     HEADINGS as HEADINGS,
@@ -29,4 +30,10 @@ from .requests import (
     token_from as token_from,
     value_of as value_of,
 )
-from .transport import is_open as is_open, named as named, process_words as process_words
+from .transport import (
+    ConnectTimeoutError as ConnectTimeoutError,
+    NoAnswerError as NoAnswerError,
+    is_open as is_open,
+    named as named,
+    process_words as process_words,
+)

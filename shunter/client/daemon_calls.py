@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar, Unpack
 
-import httpx
-
-from shunter.client import requests
+from shunter.client import requests, transport
 from shunter.client.job_request import JobOptions
 from shunter.client.requests import Ask
-from shunter.client.transport import FOLLOWED_TIMEOUT, SLOW_READ_S, TIMEOUT, WAIT_READ_S, Settings
+from shunter.client.transport import Settings
 
 Answered = TypeVar("Answered")
 Events = TypeVar("Events")
@@ -271,22 +269,17 @@ class Calls(ABC, Generic[Answered, Events, Output]):
         )
 
 
-def built(
-    http: httpx.Client | httpx.AsyncClient, ask: Ask, *, waits: bool = False
-) -> httpx.Request:
-    """Return a request as httpx sends it; one that `waits` is given more time."""
-    timeout: httpx.Timeout | float = TIMEOUT
-    if waits or "wait_s" in ask.params:
-        timeout = WAIT_READ_S
-    if ask.params.get("follow") == "true":
-        timeout = FOLLOWED_TIMEOUT
+def silence_s(ask: Ask, *, waits: bool = False) -> float | None:
+    """Return for how long a daemon may be silent; None: for ever.
+
+    That is before its answer, and between the pieces of one.
+
+    Args:
+        ask: what it is asked.
+        waits: whether it answers as things happen.
+    """
     if ask.is_slow:
-        timeout = SLOW_READ_S
-    return http.build_request(
-        ask.method,
-        ask.path,
-        params=ask.params,
-        headers=ask.headers,
-        content=ask.body,
-        timeout=timeout,
-    )
+        return transport.SLOW_READ_S
+    if ask.params.get("follow") == "true":  # a job may print nothing for days
+        return None
+    return transport.WAIT_READ_S if waits or "wait_s" in ask.params else transport.READ_S

@@ -1,152 +1,21 @@
 """Jobs as futures: what `submit` returns, one of `concurrent.futures` or one to be awaited."""
 
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent import futures
 from concurrent.futures import CancelledError, Future
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
-from weakref import WeakSet
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
-from shunter.addresses import UnixAddress
 from shunter.client.absence import PAUSE_S, Absence
 from shunter.client.calls import Call
 from shunter.client.daemon_calls import Calls
+from shunter.client.job_request import CallOptions
 from shunter.client.requests import Answer, Followed
-from shunter.errors import (
-    JobFailedError,
-    NotFoundError,
-    RefusedError,
-    ShunterError,
-    UnavailableError,
-    UnreachableError,
-    UsageError,
-)
+from shunter.client.watch import WatchedCalls
+from shunter.errors import JobFailedError, RefusedError, UnreachableError
 
-# `concurrent.futures.wait` and `as_completed` only look at futures. So one thread for each client
-# asks for the queue, or for the jobs where they are few, at a pace that costs a daemon a hundredth
-# of its time; it ends with the last job that somebody still holds.
-
-JOIN_S = 5.0
-FEW = 4
-LOOK_S, LOOK_S_MOST = 0.2, 5.0
-COST_MOST = 0.01
-
-
-class Watched(Protocol):
-    """A job that somebody waits for."""
-
-    id: str
-
-    def is_settled(self) -> bool:
-        """Say whether its end is known, or that nobody will learn of it."""
-
-    def settle(self, document: Answer) -> None:
-        """Take in what is known of the job; once it has ended, that it has."""
-
-    def fail(self, error: Exception) -> None:
-        """Tell who waits that the end will not be learnt of."""
-
-
-class Watch:
-    """The jobs of a client that have not ended, as far as somebody holds them."""
-
-    def __init__(self, client: Calls[Answer, Iterator[Followed], Iterator[bytes]]) -> None:
-        self._client = client
-        self._lock = threading.Lock()
-        self._open: WeakSet[Watched] = WeakSet()
-        self._kept: set[Watched] = set()
-        self._thread: threading.Thread | None = None
-        self._over = threading.Event()
-
-    def add(self, job: Watched) -> None:
-        """Watch a job while somebody holds it."""
-        with self._lock:
-            self._open.add(job)
-            if self._thread is None and not self._over.is_set():
-                self._thread = threading.Thread(target=self._run, name="shunter-watch", daemon=True)
-                self._thread.start()
-
-    def keep(self, job: Watched) -> None:
-        """Watch a job although nobody may hold it: a callback waits for it."""
-        with self._lock:
-            self._kept.add(job)
-
-    def close(self) -> None:
-        """Stop; who still waits is told."""
-        self._over.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(JOIN_S)  # it may be in the midst of a request, whose connection goes next
-        for job in self._waiting():
-            job.fail(UsageError(f"the client of job {job.id} is closed: wait before you close it"))
-
-    def _run(self) -> None:
-        pause_s, absence = LOOK_S, Absence()
-        while not self._over.wait(pause_s):
-            if self._is_done():
-                return
-            began = time.monotonic()
-            try:
-                self._look()
-                absence.end()
-            except UnreachableError as error:
-                if not absence.left_s():
-                    for job in self._waiting():
-                        job.fail(error)
-            except (ShunterError, RuntimeError) as error:
-                if self._over.is_set():  # closed in mid-request
-                    return
-                for job in self._waiting():
-                    job.fail(error)
-            took_s = time.monotonic() - began
-            pause_s = min(LOOK_S_MOST, max(LOOK_S, took_s / COST_MOST))
-
-    def _is_done(self) -> bool:
-        """Say whether nobody waits any more; then the next job begins a new thread."""
-        with self._lock:
-            waiting = [job for job in sorted(self._open, key=_by_id) if not job.is_settled()]
-            self._open = WeakSet(waiting)
-            self._kept.intersection_update(waiting)
-            if not waiting:
-                self._thread = None
-            return not waiting
-
-    def _waiting(self) -> list[Watched]:
-        with self._lock:
-            return [job for job in sorted(self._open, key=_by_id) if not job.is_settled()]
-
-    def _look(self) -> None:
-        """Settle the jobs that have ended."""
-        self._reach()
-        waiting = self._waiting()
-        if len(waiting) > FEW:
-            queued = {row["id"] for row in self._client.queue()["jobs"]}
-            waiting = [job for job in waiting if job.id not in queued]
-        for job in waiting:
-            try:
-                job.settle(self._client.job(job.id))
-            except NotFoundError as error:
-                job.fail(error)
-
-    def _reach(self) -> None:
-        """Connect once, or raise UnavailableError: httpcore would leak that socket."""
-        address = self._client.address
-        if isinstance(address, UnixAddress):
-            with socket.socket(socket.AF_UNIX) as connection:
-                try:
-                    connection.connect(address.path)
-                except OSError as error:
-                    raise UnavailableError(f"no daemon answers on {address} ({error})") from error
-
-
-def _by_id(job: Watched) -> str:
-    return job.id
-
-
-# The futures.
-
+P = ParamSpec("P")
 T = TypeVar("T")
 
 AsyncCalls: TypeAlias = Calls[
@@ -205,12 +74,6 @@ def wait_s(deadline: float | None) -> float:
     if left <= 0:
         raise TimeoutError("the job has not ended in time")
     return min(WAIT_S, left)
-
-
-class WatchedCalls(Calls[Answer, Iterator[Followed], Iterator[bytes]]):
-    """The calls of a client whose jobs are watched while somebody holds them."""
-
-    watch: Watch
 
 
 class JobHandle(Future[T]):
@@ -460,3 +323,36 @@ class AsyncJobHandle(Generic[T]):
         if self._end is None:  # reading a result may wait for a file system
             self._end = await anyio.to_thread.run_sync(end_of, document, self._call)
         return self._end
+
+
+class JobExecutor(futures.Executor):
+    """Runs each function as a job of its own; made by `Client.executor`."""
+
+    def __init__(self, submit: Callable[..., JobHandle[Any]], options: CallOptions) -> None:
+        self._submit = submit
+        self._options = options
+        self._jobs: list[JobHandle[object]] = []
+        self._is_over = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Submit a function with its arguments.
+
+        Raises:
+            UsageError: cloudpickle is not installed, or something cannot be pickled.
+            RefusedError: such a job may not or can never run here.
+            RuntimeError: the executor was shut down.
+        """
+        if self._is_over:
+            raise RuntimeError("cannot submit: the executor was shut down")
+        job = self._submit(fn, *args, keywords=kwargs, **self._options)
+        self._jobs.append(job)
+        return job
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more functions; cancel what has not ended, wait for it, or both."""
+        self._is_over = True
+        if cancel_futures:
+            for job in self._jobs:
+                job.cancel()
+        if wait:
+            futures.wait(self._jobs)

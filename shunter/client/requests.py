@@ -152,6 +152,10 @@ def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
         first, last, step, at_once = options["array"]
         body["array"] = {"first": first, "last": last, "step": step, "at_once": at_once}
     _check_utf8({"key": key})
+    if not in_a_header(key):
+        raise UsageError(
+            f"key: expected printable ASCII, as headers hold it, not {key[:_SHOWN_MOST]!a}"
+        )
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
     dumped, hint = _dumped(body), _largest(environment)
     return Ask("POST", f"{V1}/jobs", headers=headers, body=dumped, if_too_large=hint)
@@ -217,14 +221,23 @@ class Followed:
 
 @dataclass
 class Lines:
-    """Puts the lines of a stream together; comments and hints are passed over."""
+    """Puts the events of a stream together; comments and hints are passed over.
 
+    A line ends at a line feed alone: the name of a job may hold what Unicode counts as other ends.
+    """
+
+    _begun: bytes = b""
     _seq: int = 0
     _kind: str = ""
     _data: list[str] = field(default_factory=list)
 
-    def take(self, line: str) -> Iterator[Followed]:
-        """Yield the event that a line completes, if it does."""
+    def take(self, piece: bytes) -> Iterator[Followed]:
+        """Yield the events that a piece of the stream completes."""
+        *lines, self._begun = (self._begun + piece).split(b"\n")
+        for line in lines:
+            yield from self._take(line.removesuffix(b"\r").decode("utf-8", "replace"))
+
+    def _take(self, line: str) -> Iterator[Followed]:
         if not line:
             if self._data:
                 yield Followed(self._seq, self._kind, orjson.loads("\n".join(self._data)))
@@ -238,6 +251,11 @@ class Lines:
             self._kind = value
         elif name == "data":
             self._data.append(value)
+
+
+def in_a_header(text: str) -> bool:
+    """Say whether a header of HTTP can hold a text."""
+    return text.isascii() and text.isprintable()
 
 
 def token_from(environ: Mapping[str, str]) -> str | None:

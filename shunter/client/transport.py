@@ -1,14 +1,12 @@
-"""Connections to a daemon, and what becomes of those that fail."""
+"""Where a client connects to and as whom, and what becomes of connections that fail."""
 
 import os
 import socket
-import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
-import httpx
-
+from shunter import __version__
 from shunter.addresses import (
     TcpAddress,
     UnixAddress,
@@ -16,7 +14,7 @@ from shunter.addresses import (
     has_been_used,
     listening_process,
 )
-from shunter.client.requests import token_from
+from shunter.client.requests import in_a_header, token_from
 from shunter.errors import (
     RefusedError,
     ShunterError,
@@ -25,14 +23,14 @@ from shunter.errors import (
     UsageError,
 )
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 CONNECT_S = 5.0
 READ_S = 60.0
 WAIT_READ_S = 90.0
 SLOW_READ_S = 600.0
 """Longer than a daemon stays silent while somebody waits, follows events, or has much computed."""
-
-FOLLOWED_TIMEOUT = httpx.Timeout(None, connect=CONNECT_S)
-"""A job whose output is followed may print nothing for days."""
 
 _KEEPALIVE = (
     ("SO_KEEPALIVE", socket.SOL_SOCKET, 1),
@@ -42,30 +40,32 @@ _KEEPALIVE = (
 )
 """So that one who follows finds out within two minutes that the daemon's host is gone."""
 
-_CUT = ("disconnected without", "peer closed connection")
-"""How httpx says that a connection ended in the middle of an answer."""
-
 SLOW_S = 5.0
 """After so long it is said that a daemon has not answered yet."""
 
-TIMEOUT = httpx.Timeout(READ_S, connect=CONNECT_S)
+
+class LinkError(Exception):
+    """A connection to a daemon failed: what each client makes of its failures."""
 
 
-class ClientOptions(TypedDict):
-    """What httpx clients of both kinds are made with."""
-
-    base_url: str
-    headers: dict[str, str]
-    timeout: httpx.Timeout
-    trust_env: bool
+class NotConnectedError(LinkError):
+    """There was no connection; its cause says why."""
 
 
-class TransportOptions(TypedDict):
-    """What httpx transports of both kinds are made with."""
+class ConnectTimeoutError(LinkError):
+    """There was no connection within CONNECT_S."""
 
-    uds: NotRequired[str]
-    socket_options: NotRequired[Sequence[tuple[int, int, int]]]
-    verify: ssl.SSLContext | bool
+
+class NoAnswerError(LinkError):
+    """What answers was silent for too long."""
+
+
+class CutError(LinkError):
+    """The connection ended before the answer did."""
+
+
+class NotHttpError(LinkError):
+    """What came is no answer of HTTP."""
 
 
 class Settings:
@@ -84,40 +84,41 @@ class Settings:
         self._token = token
         if token is None and isinstance(self.address, TcpAddress):
             self._token = token_from(variables)
+        if self._token is not None and not in_a_header(self._token):
+            raise UsageError("the token: expected printable ASCII, as headers hold it")
 
-    def of_client(self) -> ClientOptions:
-        """Return what httpx clients of both kinds are made with.
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request says of where it goes and who sends it."""
+        host = self.address.url.partition("://")[2]
+        if not host.isascii():
+            host = host.encode("idna").decode()
+        token = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+        return {"Host": host, "User-Agent": f"shunter/{__version__}", **token}
 
-        Proxies of the environment are passed by: they are for the world, not for this machine.
-        """
-        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
-        return {
-            "base_url": self.address.url,
-            "headers": headers,
-            "timeout": TIMEOUT,
-            "trust_env": False,
-        }
-
-    def of_transport(self) -> TransportOptions:
-        """Return what transports of both kinds are made with.
-
-        Raises:
-            UsageError: the file of trusted certificates cannot be read.
-        """
-        if isinstance(self.address, UnixAddress):
-            return {"uds": self.address.path, "verify": False}
+    def socket_options(self) -> list[tuple[int, int, int]]:
+        """Return what is set of a socket of TCP."""
         alive = [
             (level, getattr(socket, name), value)
             for name, level, value in _KEEPALIVE
             if hasattr(socket, name)
         ]
-        if not self.address.has_tls:
-            return {"verify": False, "socket_options": alive}
+        return [*alive, (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+
+    def tls(self) -> "SSLContext | None":
+        """Return how TLS is spoken; None: it is not.
+
+        Raises:
+            UsageError: the file of trusted certificates cannot be read.
+        """
+        if isinstance(self.address, UnixAddress) or not self.address.has_tls:
+            return None
+        import ssl
+
         try:
-            trusted = ssl.create_default_context(cafile=self._ca_file)
+            return ssl.create_default_context(cafile=self._ca_file)
         except OSError as error:
             raise UsageError(f"{self._ca_file}: no certificates to trust: {error}") from error
-        return {"verify": trusted, "socket_options": alive}
 
 
 @contextmanager
@@ -134,13 +135,13 @@ def named(address: UnixAddress | TcpAddress, *, changes: bool = False) -> Iterat
     """
     try:
         yield
-    except httpx.TransportError as error:
+    except LinkError as error:
         raise _error_of(address, error, changes=changes) from error
 
 
 def is_open(error: UnreachableError) -> bool:
     """Say whether what was asked for was sent and not answered: it may be done."""
-    sent = (httpx.ReadTimeout, httpx.WriteTimeout, httpx.ReadError, httpx.RemoteProtocolError)
+    sent = (NoAnswerError, CutError, NotHttpError)
     return any(isinstance(cause, sent) for cause in _causes(error))
 
 
@@ -158,7 +159,7 @@ def _process(address: UnixAddress | TcpAddress) -> int:
 
 
 def _error_of(
-    address: UnixAddress | TcpAddress, error: httpx.TransportError, *, changes: bool
+    address: UnixAddress | TcpAddress, error: LinkError, *, changes: bool
 ) -> ShunterError:
     what, causes = str(error) or type(error).__name__, tuple(_causes(error))
     if any(isinstance(cause, PermissionError) for cause in causes):
@@ -167,12 +168,12 @@ def _error_of(
             '`socket_mode = "0666"` below [server] of its config and a restart; `shunter up` '
             "starts a daemon of your own"
         )
-    if isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, ConnectTimeoutError):
         return UnreachableError(
             f"{address} took no connection within {CONNECT_S:g} s: its host is down, or something "
             "between here and there is in the way"
         )
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, NoAnswerError):
         done = "; it may have done what was asked all the same" if changes else ""
         pid = _process(address)
         remedy = f"; `kill -9 {pid}` ends it and no job, then `shunter up`" if pid else ""
@@ -180,11 +181,11 @@ def _error_of(
             f"the daemon on {address} did not answer in time ({what}){done}: it is busy or "
             f"stopped{remedy}"
         )
-    if not isinstance(error, httpx.ConnectError):
-        if _is_cut(error):
-            return UnavailableError(f"the daemon on {address} went away while it answered")
+    if isinstance(error, CutError):
+        return UnavailableError(f"the daemon on {address} went away while it answered")
+    if not isinstance(error, NotConnectedError):
         return UnreachableError(f"what answers on {address} is no daemon of Shunter's ({what})")
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+    if any(_is_of_tls(cause) for cause in causes):
         return UnreachableError(
             f"no trusted connection to {address} ({what}); SHUNTER_CA_FILE names certificates to "
             "trust"
@@ -198,11 +199,9 @@ def _error_of(
     )
 
 
-def _is_cut(error: httpx.TransportError) -> bool:
-    """Say whether a connection ended before its answer did."""
-    if isinstance(error, httpx.RemoteProtocolError):
-        return any(words in str(error) for words in _CUT)
-    return isinstance(error, httpx.NetworkError)
+def _is_of_tls(error: BaseException) -> bool:
+    """Say whether an error is of TLS, for which alone `ssl` is imported."""
+    return any(kind.__module__ == "ssl" for kind in type(error).__mro__)
 
 
 def _has_been_there(address: UnixAddress | TcpAddress) -> bool:

@@ -9,11 +9,10 @@ of accelerator: their type is used as GPU types are.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from shunter.backends.live import Socket
 from shunter.config.section import Count, Positive, Section
 from shunter.events import (
     CPU_UNITS,
@@ -24,6 +23,9 @@ from shunter.events import (
     NodeName,
     gpu_numbers,
 )
+
+if TYPE_CHECKING:
+    from shunter.backends.live import Socket
 
 # `[cluster.devices]`.
 
@@ -232,9 +234,13 @@ class NodeGroup(Section):
         return masks_of(self._switch_parts, self.accelerators, "gpus")
 
     @property
-    def cpu_sockets(self) -> tuple[Socket, ...]:
+    def cpu_sockets(self) -> "tuple[Socket, ...]":
         """Its sockets with their CPUs; none where these are not given."""
-        return tuple(map(Socket, self.socket_masks, self.socket_cpus)) if self.socket_cpus else ()
+        if not self.socket_cpus:
+            return ()
+        from shunter.backends.live import Socket
+
+        return tuple(map(Socket, self.socket_masks, self.socket_cpus))
 
 
 class ClusterSection(Section):
@@ -336,7 +342,7 @@ class ClusterSection(Section):
             for name in group.names
         }
 
-    def cpu_sockets(self) -> dict[NodeName, tuple[Socket, ...]]:
+    def cpu_sockets(self) -> "dict[NodeName, tuple[Socket, ...]]":
         """Return the sockets of servers whose CPUs are given by socket."""
         return {
             name: group.cpu_sockets

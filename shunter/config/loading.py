@@ -348,14 +348,13 @@ def _checked_params(tree: Mapping[str, object], faults: list[Fault]) -> dict[str
     tables = section.get("params", {})
     tables = tables if isinstance(tables, dict) else {}
     name = section.get("name", "fifo")
-    known = POLICIES.names()
-    if isinstance(name, str) and name not in known:
+    if isinstance(name, str) and POLICIES.point(name) is None:
         faults.append(Fault(("policy", "name"), POLICIES.missing(name)))
     params: dict[str, PolicyParams] = {}
     for policy in dict.fromkeys([*tables, *([name] if isinstance(name, str) else [])]):
         table = tables.get(policy, {})
         path = ("policy", "params", policy)
-        if policy not in known:
+        if POLICIES.point(policy) is None:
             if policy in tables and policy != name:
                 faults.append(Fault(path, POLICIES.missing(policy)))
             continue

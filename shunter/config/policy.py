@@ -26,7 +26,7 @@ from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds import SensitivityTable
 from shunter.errors import ConfigError
-from shunter.policies import BUILTIN_SKEWS, HighsSolver, MakeRoomParams
+from shunter.policies import BUILTIN_SKEWS, MakeRoomParams
 
 Part = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole, from 0 to 1; a NaN is not."""
@@ -325,6 +325,8 @@ class PolicySection(Section):
             )
         if self.sizing is not Mechanism.opt:
             return replace(ranked, sizing=Sizing(self.sizing, table))
+        from shunter.policies import HighsSolver
+
         limit_us = self.solve_limit or (_SOLVE_LIVE_US if is_live else None)
         solver = HighsSolver(seconds_most=None if limit_us is None else limit_us / 1e6)
         return replace(ranked, sizing=Sizing(self.sizing, table, solver))

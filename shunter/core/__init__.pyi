@@ -1,7 +1,6 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
 from .admission import (
-    EVEN_WHEN_EMPTY as EVEN_WHEN_EMPTY,
     AcceptedTypes as AcceptedTypes,
     Admission as Admission,
     Refusal as Refusal,
@@ -104,6 +103,14 @@ from .reactor import (
     Losses as Losses,
     Reactor as Reactor,
     holds as holds,
+)
+from .recorded_words import (
+    EVEN_WHEN_EMPTY as EVEN_WHEN_EMPTY,
+    GROWN as GROWN,
+    MAKE_ROOM as MAKE_ROOM,
+    MAKES_ROOM as MAKES_ROOM,
+    ROOM_MADE as ROOM_MADE,
+    SHRUNK as SHRUNK,
 )
 from .rng import RandomStream as RandomStream
 from .round_loop import Step as Step, run_rounds as run_rounds

@@ -10,13 +10,11 @@ from functools import cache
 from typing import Final
 
 from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
-from shunter.core.planning import Consolidated, place
+from shunter.core.planning import Consolidated, find
+from shunter.core.recorded_words import EVEN_WHEN_EMPTY
 from shunter.core.speeds import ThroughputTable
 from shunter.core.state import Queue
 from shunter.events import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName, fact
-
-EVEN_WHEN_EMPTY = "even when empty: "
-"""With this begins the detail of a refusal that is not for too few GPUs; the reason follows."""
 
 
 @fact
@@ -38,6 +36,7 @@ class Admission:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._answers: dict[Demand, Refusal | None] = {}
+        self._empty: list[Pool] = []  # made at the first question
         self._version = cluster.version
 
     def refusal(self, demand: Demand, user: UserName, queue: Queue) -> Refusal | None:
@@ -50,6 +49,7 @@ class Admission:
         if self._version != self._cluster.version:
             self._version = self._cluster.version
             self._answers.clear()  # it is another cluster
+            self._empty = []
         answer = self._answers.get(demand, _UNKNOWN)
         if answer is _UNKNOWN:
             answer = self._answers[demand] = self._try(demand)
@@ -69,12 +69,14 @@ class Admission:
         most = max(pool.gpus_free for pool in pools)
         if demand.gpus > most:
             return Refusal(Reason.infeasible, demand.gpus, most, "GPUs of one type in the cluster")
-        whys = [place(Consolidated(), pool, demand) for pool in pools]
+        whys = [find(Consolidated(), pool, demand) for pool in pools]
         if any(not isinstance(why, Reason) for why in whys):
             return None
         return Refusal(Reason.infeasible, demand.gpus, most, f"{EVEN_WHEN_EMPTY}{whys[0]}")
 
     def _empty_pools(self) -> list[Pool]:
+        if self._empty:
+            return self._empty
         pools: dict[str, Pool] = {}
         for server in self._cluster.servers.values():
             where = server.configuration
@@ -83,7 +85,8 @@ class Admission:
             name = where.gpu_type if where.gpus else CPU_POOL
             pool = pools.setdefault(name, Pool(name))
             pool.add(Server(server.name, where, len(pool.servers)))
-        return list(pools.values())
+        self._empty = list(pools.values())
+        return self._empty
 
 
 # The types of jobs that name none: all GPUs, and CPU units only where the table has a rate above

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from shunter.core.fold import hold_wanted, waits_for_checkpoint
-from shunter.core.planning import Refused, RoundRules
 from shunter.core.state import ENDING, Job, State
 from shunter.events import (
     ARRAY,
@@ -31,6 +31,9 @@ from shunter.events import (
     Wait,
     facts,
 )
+
+if TYPE_CHECKING:
+    from shunter.core.planning import Refused, RoundRules
 
 # A task of an array counts as under way while it holds GPUs, or waits for them and is held by
 # nobody. To policies a task without a turn is a job on hold.
@@ -125,7 +128,7 @@ class _Counted:
     """The rejections of a job in a round that were not recorded, and the last."""
 
     count: int
-    refused: Refused
+    refused: "Refused"
     version: int
     over_us: int
 
@@ -148,7 +151,7 @@ class Repeats:
         last = self._state.proposals.rejections.get(job_id)
         return last is not None and self._number(last.at_us) == self._number(now_us)
 
-    def count(self, job: Job, refused: Refused, now_us: int) -> None:
+    def count(self, job: Job, refused: "Refused", now_us: int) -> None:
         """Count a rejection that is not recorded by itself."""
         before = self._counted.get(job.job_id)
         over_us = (self._number(now_us) + 1) * self._window_us if before is None else before.over_us
@@ -243,7 +246,7 @@ class Timers:
     attempt may count from its start on: before it waits in a queue that is not ours.
     """
 
-    def __init__(self, state: State, rules: RoundRules) -> None:
+    def __init__(self, state: State, rules: "RoundRules") -> None:
         self._state = state
         self._stay = rules.checkpoints_stay
         self._waits = rules.launches_wait

@@ -14,7 +14,6 @@ from shunter.addresses import (
     TcpAddress,
     UnixAddress,
     has_been_used,
-    is_listening,
     parse_address,
     socket_of_up,
     usual_sockets,
@@ -140,12 +139,7 @@ def _socket(address: UnixAddress, looked: Looked) -> Iterator[Finding]:
         yield Finding("socket", "good", f"{address} is free")
         return
     stale = f"{address} is left from a daemon that is gone; the next one takes its place"
-    if _is_refused(address):  # httpx would leave its own socket open
-        yield Finding("socket", "good", stale)
-        return
-    import httpx
-
-    from shunter.client import Client
+    from shunter.client import Client, ConnectTimeoutError, NoAnswerError
 
     try:
         with Client(str(address)) as client:
@@ -157,7 +151,8 @@ def _socket(address: UnixAddress, looked: Looked) -> Iterator[Finding]:
         yield Finding("socket", "good", stale)
         return
     except ShunterError as error:
-        mend = "" if isinstance(error.__cause__, httpx.TimeoutException) else _OTHERS
+        is_silent = isinstance(error.__cause__, ConnectTimeoutError | NoAnswerError)
+        mend = "" if is_silent else _OTHERS
         yield Finding("socket", "bad", str(error), mend)
         return
     what = f"a daemon answers on {address}: term {found['term']}, policy {found['policy']}"
@@ -197,13 +192,6 @@ def _port(address: UnixAddress | TcpAddress) -> Finding | None:
         except ShunterError:
             return Finding("port", "bad", str(error))
     return Finding("port", "good", f"a daemon answers on {address}")
-
-
-def _is_refused(address: UnixAddress) -> bool:
-    try:
-        return not is_listening(address)
-    except PermissionError:
-        return False
 
 
 CHECKS: tuple[Check, ...] = (

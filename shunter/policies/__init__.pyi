@@ -13,12 +13,12 @@ from .migration import (
     BACK as BACK,
     GOALS as GOALS,
     WITHOUT_GAIN as WITHOUT_GAIN,
-    MakeRoomParams as MakeRoomParams,
     MakingRoom as MakingRoom,
 )
 from .params import (
     Duration as Duration,
     Extra as Extra,
+    MakeRoomParams as MakeRoomParams,
     PolicyParams as PolicyParams,
     duration_text as duration_text,
     duration_us as duration_us,

@@ -9,9 +9,9 @@ from heapq import heapify, heappop
 from itertools import combinations
 from typing import Final, NamedTuple, Protocol
 
-from pydantic import BaseModel, Field
-
 from shunter.core import (
+    MAKE_ROOM,
+    ROOM_MADE,
     RUNNING,
     Change,
     Job,
@@ -28,8 +28,6 @@ from shunter.core import (
     turn_shares,
 )
 from shunter.core.planning import (
-    MAKE_ROOM,
-    ROOM_MADE,
     Draft,
     Needs,
     Placement,
@@ -65,7 +63,6 @@ from shunter.events import (
     TrialKind,
     TrialReason,
 )
-from shunter.policies.params import Duration, PolicyParams
 
 # The planner. A move pays if the job gains more than its cost in as long again as it has run, the
 # usual guess for a job of unknown length. Untried moves are for jobs that ran ten times the cost
@@ -781,35 +778,3 @@ def _joined(plan: Plan, found: Sequence[Change], started: Sequence[Job], view: V
         reservations=tuple([each for each in plan.reservations if each.job_id not in gone]),
         is_drafted=False,
     )
-
-
-class MakeRoomParams(BaseModel):
-    """Moves of running jobs for gangs that wait for GPUs near together.
-
-    Xiao, SOSP student research competition 2017.
-    """
-
-    model_config = PolicyParams.model_config
-
-    cost: Duration = Field(
-        gt=0,
-        default=10_000_000,
-        description="what a move costs each GPU of the job (Gandiva: 8 to 10 s with PyTorch); all "
-        "moves for a gang together must cost less than its GPUs times the wait they save it",
-    )
-    moves_most: int = Field(
-        default=4,
-        ge=1,
-        le=16,
-        description="how many jobs one plan moves at most; the text leaves it open; ours",
-    )
-    every: Duration = Field(
-        gt=0,
-        default=60_000_000,
-        description="how long after a plan to look again while a gang waits so and nothing else "
-        "happens; ours",
-    )
-
-    def making_room(self) -> MakingRoom:
-        """Return what plans them."""
-        return MakingRoom(self.cost, self.moves_most, self.every)

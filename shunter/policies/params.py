@@ -2,9 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+if TYPE_CHECKING:
+    from shunter.policies.migration import MakingRoom
 
 UNITS_US = {
     "us": 1,
@@ -99,3 +102,37 @@ class Extra:
     module: str
     hint: str
     otherwise: str
+
+
+class MakeRoomParams(BaseModel):
+    """Moves of running jobs for gangs that wait for GPUs near together.
+
+    Xiao, SOSP student research competition 2017.
+    """
+
+    model_config = PolicyParams.model_config
+
+    cost: Duration = Field(
+        gt=0,
+        default=10_000_000,
+        description="what a move costs each GPU of the job (Gandiva: 8 to 10 s with PyTorch); all "
+        "moves for a gang together must cost less than its GPUs times the wait they save it",
+    )
+    moves_most: int = Field(
+        default=4,
+        ge=1,
+        le=16,
+        description="how many jobs one plan moves at most; the text leaves it open; ours",
+    )
+    every: Duration = Field(
+        gt=0,
+        default=60_000_000,
+        description="how long after a plan to look again while a gang waits so and nothing else "
+        "happens; ours",
+    )
+
+    def making_room(self) -> "MakingRoom":
+        """Return what plans them."""
+        from shunter.policies.migration import MakingRoom
+
+        return MakingRoom(self.cost, self.moves_most, self.every)

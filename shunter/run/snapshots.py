@@ -12,9 +12,9 @@ from copy import copy
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shunter.core import Scheduler, State
+from shunter.core import State
 from shunter.errors import IllegalEventError, LogDamagedError, PlanError
 from shunter.events import (
     Column,
@@ -32,6 +32,9 @@ from shunter.events import (
 )
 from shunter.events.log import LogReader, Snapshot
 
+if TYPE_CHECKING:
+    from shunter.core import Scheduler
+
 _ENDED, _KEYS = "ended", "keys"
 _AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}
 """Behind which fields of a state those stood that it has no more."""
@@ -48,7 +51,7 @@ KEYS_MOST = 10_000
 """So many keys of submissions a state of an older version named."""
 
 
-def snapshot_of(core: Scheduler, memory: bytes | None = None) -> Snapshot:
+def snapshot_of(core: "Scheduler", memory: bytes | None = None) -> Snapshot:
     """Return what scheduler and policy know, as `save_snapshot` takes it.
 
     Args:
@@ -191,7 +194,7 @@ async def _old_outcomes(
     return {JobId(job_id): Outcome(outcome) for job_id, outcome in pairs}
 
 
-def _memory_of(core: Scheduler) -> bytes:
+def _memory_of(core: "Scheduler") -> bytes:
     try:
         return encode_record(core.memory)
     except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:

@@ -33,7 +33,7 @@ from shunter.workloads.job_statistics import (
 )
 from shunter.workloads.sensitivity import published_models
 from shunter.workloads.throughputs import builtin_throughputs, compact_throughputs
-from shunter.workloads.trace import QualityReport, Trace, TraceJob
+from shunter.workloads.trace import NumberedJobs, QualityReport, Trace, TraceJob
 
 Arrivals = Literal["poisson", "diurnal"]
 ARRIVALS: Final[tuple[str, ...]] = get_args(Arrivals)
@@ -180,7 +180,7 @@ def generate_trace(
     return Trace(
         source=kind,
         format="generated",
-        jobs=tuple(table.jobs(jobs, instants_us, seed, chosen.ends)),
+        jobs=NumberedJobs(table.jobs(jobs, instants_us, seed, chosen.ends)),
         digest=_digest(parameters, content),
         report=QualityReport(rows_read=jobs, rows_kept=jobs, rows_selected=jobs),
     )

@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = {"philly", "tiresias", "synergy", "sizing_trace", "gavel_runs", "why", "demo"}
 NAMES = [
     "startup",
+    "counts",
+    "rounds",
     "gavel_solve",
     "sizing_rounds",
     "slicing",
@@ -63,3 +65,16 @@ def test_every_benchmark_is_tried_here_or_named_as_left_out() -> None:
     listing = [sys.executable, "-m", "benchmarks.run", "--list"]
     done = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True)
     assert {*done.stdout.split()} == {*NAMES} | LEFT_OUT
+
+
+def test_ratios_are_of_equal_runs_and_what_is_not_measured_is_not_met() -> None:
+    words = [sys.executable, "-m", "benchmarks.ratios", "--quick", "--before", str(ROOT)]
+    words += ["--trace", str(ROOT / "tests" / "data" / "traces" / "philly.csv")]
+    words += ["--only", "loops,peers,verification"]
+    done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    unmeasured = [row.split("  ")[0] for row in done.stdout.splitlines() if "  not met" in row]
+    # Not asked for, and so not met.
+    process = "Philly fifo, whole process, against bare loop of"
+    assert unmeasured == [f"{process} SimPy", f"{process} SimGrid"]
+    assert done.stdout.count("digests equal") == 4

@@ -11,9 +11,21 @@ from typing import Any
 
 from hypothesis import event, example, given, strategies as st
 
-from shunter.core import Guards, Job, Move, Plan, RandomStream, Server, Start, State, View
+from shunter.core import (
+    MAKE_ROOM,
+    ROOM_MADE,
+    Guards,
+    Job,
+    Move,
+    Plan,
+    RandomStream,
+    Server,
+    Start,
+    State,
+    View,
+)
 from shunter.core.fold import replay
-from shunter.core.planning import MAKE_ROOM, ROOM_MADE, approve, is_within
+from shunter.core.planning import approve, is_within
 from shunter.core.sizing import Sizing
 from shunter.core.speeds import level_of
 from shunter.events import (

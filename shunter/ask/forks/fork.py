@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from shunter.ask.forks.future import Future
-from shunter.ask.log_reading import told_term
-from shunter.ask.recorded_terms import Rebuild, Term, last_start, terms_up_to
+from shunter.ask.recorded_terms import Rebuild, last_start, terms_up_to
+from shunter.ask.staged_terms import Term, told_term
 from shunter.backends.simulated import Resumed, TotalWork
 from shunter.config import (
     ClusterSection,

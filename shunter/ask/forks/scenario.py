@@ -34,7 +34,8 @@ from shunter.ask.forks.fork import (
 from shunter.ask.forks.future import Future, measure, read_future
 from shunter.ask.forks.remaining import Worked, WorkEstimates, read_history
 from shunter.ask.log_reading import first_start, place_of, state_at
-from shunter.ask.recorded_terms import Rebuild, origin_of, refuse_other_version
+from shunter.ask.recorded_terms import Rebuild, origin_of
+from shunter.ask.staged_terms import refuse_other_version
 from shunter.ask.words import clock
 from shunter.backends.simulated import RecordedFailures, Resumed, RoundEnds
 from shunter.config import world_around

@@ -13,8 +13,8 @@ from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.scores import measures_at
 from shunter.ask.waits import holding_back
 from shunter.ask.why.job_events import END_KINDS, JobEvents, Own, Round, gives_gpus, read_story
-from shunter.ask.why.present import NAMED, Present
-from shunter.ask.why.replan import Planned, RecordedPolicies, fold_story
+from shunter.ask.why.present import NAMED, Planned, Present
+from shunter.ask.why.replan import RecordedPolicies, fold_story
 from shunter.ask.why.timeline import (
     RunSpan,
     Segment,
@@ -462,9 +462,11 @@ class Explanation:
 
     def held_from_us(self, run: RunSpan) -> int | None:
         """Return since when an attempt holds its GPUs; None: it never has, up to now."""
-        rules, job = self.policies.last.rules, self.job
-        is_open = run.to_us is None and job is not None and job.phase is JobPhase.launching
-        return None if is_open and rules and rules.launches_wait else run.held_from_us
+        job = self.job
+        if run.to_us is not None or job is None or job.phase is not JobPhase.launching:
+            return run.held_from_us
+        rules = self.policies.last.rules  # for which the policy is built
+        return None if rules and rules.launches_wait else run.held_from_us
 
     def _held(self) -> Iterator[tuple[RunSpan, int, int]]:
         """Yield attempts with the span in which they held GPUs, which may be empty."""

@@ -13,55 +13,31 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from shunter.ask.log_reading import Rules, restored
-from shunter.ask.recorded_terms import (
-    REMEMBERS,
-    Rebuild,
-    Term,
-    classing_of,
-    last_start,
-    takes_notes,
-    term_on,
-)
+from shunter.ask.recorded_terms import Rebuild, classing_of, last_start
 from shunter.ask.scores import Measures, measures_of_terms
 from shunter.ask.why.job_events import NO_JOB, WITHOUT_JOB, JobEvents
-from shunter.ask.why.present import Present, demand_of, present_of
+from shunter.ask.why.present import Planned, Present
 from shunter.ask.why.timeline import WaitReasons
-from shunter.core import NO_RESULT, AnyPolicy, JobPhase, State
+from shunter.core import NO_RESULT, JobPhase, State
 from shunter.core.fold import RULES, depart, fall_back
-from shunter.core.planning import RoundRules
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Sizing
 from shunter.core.speeds import has_learnt_floor
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events import JOB_ENDS, SOLVED, TRIALS, Event, JobId, Wait, decode_event, facts
+from shunter.events import JOB_ENDS, SOLVED, TRIALS, Event, JobId, decode_event, facts
 from shunter.events.log import LogReader, Snapshot
 from shunter.gc_control import collector_off
 
+if TYPE_CHECKING:
+    from shunter.ask.staged_terms import Term
+    from shunter.core.planning import RoundRules
+    from shunter.core.sizing import Sizing
+
 LONG_RUN = 20_000
 """A snapshot is gone on from where a job runs for so many events; ours."""
-
-
-@dataclass(slots=True)
-class Planned:
-    """What planning again said: the reason, and what it does with the job.
-
-    `seq` is the last event before it; `problem` says why the policy could not be asked.
-    `waits` says that the job waited there; `starts` and `leaves` that the plan starts it, or takes
-    its GPUs away.
-    """
-
-    seq: int = 0
-    at_us: int = 0
-    wait: Wait | None = None
-    waits: bool = False
-    starts: bool = False
-    leaves: bool = False
-    problem: str = ""
 
 
 @dataclass(slots=True)
@@ -82,8 +58,8 @@ class PointAsked:
 class Rebuilt(NamedTuple):
     """The rules of rounds and how jobs are sized; or why nobody knows."""
 
-    rules: RoundRules | None
-    sizing: Sizing | None
+    rules: "RoundRules | None"
+    sizing: "Sizing | None"
     problem: str
 
 
@@ -108,6 +84,8 @@ class RecordedPolicies:
             policy, rules = self._rebuild(started)
         except (ConfigError, NotFoundError, UsageError) as error:
             return Rebuilt(None, None, str(error))
+        from shunter.core.ranking import RankedPolicy  # here a policy has been built
+
         return Rebuilt(rules, policy.sizing if isinstance(policy, RankedPolicy) else None, "")
 
     @cached_property
@@ -143,6 +121,8 @@ async def fold_story(
         if since_us > folded.planned.at_us or not (folded.planned.waits or folded.planned.leaves):
             # That round was before this wait: what the next one will find is more to the point.
             folded.planned = replay.plan()
+        from shunter.ask.why.rank_now import present_of
+
         term, problem = replay.staged()
         folded.present = present_of(story, folded.state, term, problem)
     return folded
@@ -264,10 +244,12 @@ class _Replay:
 
     def plan(self) -> Planned:
         """Ask the policy on the state, at the round that follows or at once."""
+        from shunter.ask.why.rank_now import plan_again
+
         term, problem = self.staged()
         return plan_again(self._story, self.folded.state, term, problem)
 
-    def staged(self) -> tuple[Term | None, str]:
+    def staged(self) -> "tuple[Term | None, str]":
         """Return the policy at work on the state; or None, and why there is none."""
         if self._told is not None:
             return self._told, ""
@@ -315,14 +297,16 @@ class _Replay:
         started = last_start(event for seq, event in terms if seq <= state.seq)
         self.folded.reasons.begin_term(classing_of(started, self._rebuild))
 
-    def _fresh(self) -> tuple[Term | None, str]:
+    def _fresh(self) -> "tuple[Term | None, str]":
         """Return the policy begun anew on the state."""
-        rebuild = _with_all_reasons(self._rebuild)
-        term, problem = term_on(self._story.started, self.folded.state, rebuild)
-        return term, f"it {problem}" if problem == REMEMBERS else problem
+        from shunter.ask.why.rank_now import term_now
+
+        return term_now(self._story, self.folded.state, self._rebuild)
 
     def _began(self) -> int | None:
         """Return the event that began the term, if its policy takes notes from there on."""
+        from shunter.ask.staged_terms import takes_notes
+
         started = self._story.started
         if started is None:
             return None
@@ -332,7 +316,7 @@ class _Replay:
             return None
         return self._story.terms[-1][0] if takes_notes(policy) else None
 
-    def _remembering(self, snapshot: Snapshot) -> Term | None:
+    def _remembering(self, snapshot: Snapshot) -> "Term | None":
         term, _ = self._fresh()
         if term is not None:
             term.restore(snapshot.memory)
@@ -366,36 +350,3 @@ def _without_others(event: facts.RoundPlanned, alone: Container[str]) -> facts.R
         admitted=own(event.admitted),
         dismissed=own(event.dismissed),
     )
-
-
-def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) -> Planned:
-    """Ask a policy that stands on a state, at the round that follows or at once."""
-    planned = Planned(state.seq, state.now_us, problem=problem)
-    job = state.jobs.get(story.job_id)
-    if job is None or term is None:
-        planned.problem = problem or "the log does not say which policy decided"
-        return planned
-    last = story.last_round
-    if last is not None and last.seq > state.seq:
-        planned.at_us = last.at_us
-    term.stand_before(planned.at_us)
-    for fact in term.planner.decisions(planned.at_us, facts.Trigger.round):
-        if isinstance(fact, facts.RoundPlanned):
-            planned.problem = f"the policy fails: {fact.fault}" if fact.fault else ""
-            told = {entry.demand: entry.wait for entry in fact.waits}
-            planned.wait = told.get(demand_of(job, term))
-        elif isinstance(fact, facts.WaitReasonChanged) and fact.job_id == job.job_id:
-            planned.wait = fact.wait
-        elif isinstance(fact, facts.AllocationChanged) and fact.job_id == job.job_id:
-            planned.starts = bool(fact.allocation.shares)
-            planned.leaves = not planned.starts
-    planned.waits = job.phase is JobPhase.waiting
-    return planned
-
-
-def _with_all_reasons(rebuild: Rebuild) -> Rebuild:
-    def rebuilt(started: facts.SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
-        policy, rules = rebuild(started)
-        return policy, replace(rules, all_reasons=True)
-
-    return rebuilt

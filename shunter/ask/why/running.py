@@ -18,8 +18,7 @@ from shunter.ask.words import (
     split_in_words,
     stamp,
 )
-from shunter.core import Admission, Job, JobPhase, State
-from shunter.core.sizing import SHRUNK, whole_of
+from shunter.core import SHRUNK, Job, JobPhase, State
 from shunter.core.speeds import (
     LearntPoint,
     has_learnt_floor,
@@ -149,6 +148,8 @@ def _impossible(spec: JobSpec, job: Job, state: State) -> str:
     """Return why a job waits in vain for what was learnt; empty: it does not."""
     if not has_learnt_floor(spec) or job.allocation.shares:
         return ""
+    from shunter.core import Admission
+
     if Admission(state.cluster).refusal(job.demand, spec.user, state.queue_of(job)) is None:
         return ""
     return (
@@ -393,6 +394,8 @@ def _is_as_fair(found: Explanation, event: facts.JobReshaped) -> bool:
     sizing, state, spec = found.policies.last.sizing, found.state, found.story.spec
     if sizing is None or state is None:
         return False
+    from shunter.core.sizing import whole_of  # where a policy sizes jobs it is here already
+
     cluster, sizing = state.cluster, sizing.corrected(state.corrections)
     server = cluster.servers[event.allocation.shares[0].node]
     whole = whole_of(cluster.pools[server.configuration.gpu_type])

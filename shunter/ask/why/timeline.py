@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -10,7 +11,6 @@ from shunter.ask.waits import told_apart, wait_to_count
 from shunter.ask.why.job_events import JobEvents, Own, Round, gives_gpus, is_ordered
 from shunter.ask.words import clock
 from shunter.core import UNTIL_ROUND, Health, Job, JobPhase, State
-from shunter.core.planning import Classing
 from shunter.events import (
     DISPLACED,
     JOB_ENDS,
@@ -28,6 +28,9 @@ from shunter.events import (
     row_fields,
 )
 from shunter.events.log import LogReader
+
+if TYPE_CHECKING:
+    from shunter.core.planning import Classing
 
 
 def last_grant(own: Sequence[Own]) -> Own | None:
@@ -277,7 +280,7 @@ class WaitReasons:
         self._of_classes.clear()
         self._is_recorded |= any(job.must_consolidate for job in state.jobs.values())
 
-    def begin_term(self, classing: Classing | None) -> None:
+    def begin_term(self, classing: "Classing | None") -> None:
         """Tell gangs apart from here on as the policy of a new term does."""
         self._classing = classing
 

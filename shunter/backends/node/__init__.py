@@ -5,6 +5,7 @@ host (backends/live/transport.py makes one file of it). A verb loads what it nee
 
     verbs               what a process can be asked to do; session, pilot: many questions in turn
     supervision         an attempt from its start to its end; ranks: its processes
+    supervisors         those of an agent, which go on from one short attempt to another
     attempts            the state of attempts from outside, and how they end
     messages            what is said and written, each declared once; shapes: how that is checked
     journal             what a job says, what is noted of it, and what it is told
@@ -22,8 +23,8 @@ A root folder holds `jobs/JOB/ATTEMPT/` with all that is known of an attempt:
     ranks.lock  the ranks and their children inherit it open: nobody has it open, so they are gone
     started     written before the first exec; with `lock` free and without it: never started
     status      written after the last process was reaped: how the attempt ended
-    reserve     a file that only takes room while the attempt runs: removed where there is none left
-                for its status, so that a job that has filled the disk can be seen to end
+    reserve     a file that only takes room while the attempt runs, and becomes its status: so that
+                a job that has filled the disk can be seen to end
     journal     one line each time a suspension was asked for, acknowledged, saved, escalated, and
                 each time the processes were stopped or went on
     sample      how far and how fast it is, and what it uses; replaced every few seconds

@@ -1,6 +1,6 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
-from . import messages as messages
+from . import messages as messages, supervisors as supervisors
 from .attempts import (
     MARK as MARK,
     SEAL as SEAL,
@@ -134,6 +134,7 @@ from .ranks import EXIT_SUSPENDED as EXIT_SUSPENDED
 from .records import (
     LINE_BYTES_MAX as LINE_BYTES_MAX,
     arm_failpoint as arm_failpoint,
+    below as below,
     boot_id as boot_id,
     catches as catches,
     count_in as count_in,
@@ -148,6 +149,7 @@ from .records import (
     own_folder as own_folder,
     processes as processes,
     put as put,
+    stat_of as stat_of,
 )
 from .rotation import Member as Member, Rotation as Rotation, Timetable as Timetable
 from .rotator import (

@@ -322,8 +322,8 @@ def _asleep_ns() -> int:
 
 
 def seal(root: str, folder: str, uid: int) -> str:
-    """Return the seal of the attempt that this process supervises, if any."""
-    key, since = seal_key(root), started_ticks(os.getpid()) or 0
+    """Return the seal of an attempt of which no process has started yet, if any."""
+    key, since = seal_key(root), (time.monotonic_ns() + _asleep_ns()) // TICK_NS - 1
     return f"{uid}.{since}.{_digest(key, folder, uid, since, boot_id())}" if key else ""
 
 

@@ -26,7 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.host.accounts import at_home
-from shunter.backends.node.host.checkpoint_transfer import open_shared_checkpoints
+from shunter.backends.node.host.checkpoint_folders import open_shared_checkpoints
 from shunter.backends.node.messages import Order, StartAnswer, status_in
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,

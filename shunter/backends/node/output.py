@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from io import FileIO
 from typing import NamedTuple
 
-from shunter.backends.node.records import open_regular
+from shunter.backends.node.records import libc, open_regular
 
 STREAMS = ("stdout", "stderr")
 _PIECE_BYTES = 1 << 20
@@ -267,20 +267,17 @@ class Writes:
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
-        import ctypes  # the supervisor has it already, for prctl
-
         self.fd: int | None = None
         self._quiet_until_s = 0.0
         try:
-            libc = ctypes.CDLL(None)
-            fd = libc.inotify_init1(_FLAGS)
+            fd = libc().inotify_init1(_FLAGS)
         except (OSError, AttributeError):
             return
         if fd < 0:
             return
         self.fd = fd
         for path in paths:
-            libc.inotify_add_watch(fd, os.fsencode(path), _IN_MODIFY)
+            libc().inotify_add_watch(fd, os.fsencode(path), _IN_MODIFY)
 
     def wait_s(self, now_s: float) -> float | None:
         """Return how long not to listen for writes; None: there is nothing to listen to."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import signal
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import MARK, SEAL
 from shunter.backends.node.cgroups import close_group, enter, members
-from shunter.backends.node.records import below, failpoint, kill, listed_below, processes
+from shunter.backends.node.records import below, failpoint, kill, libc, listed_below, processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from shunter.backends.node.messages import Order, User
 
@@ -75,7 +75,10 @@ def is_free(port: int) -> bool:
 
 def spawn(folder: str, order: Order, number: int, lock: int, gate: Gate) -> int:
     """Start one rank, whose failure to start is an exit like any other."""
-    parent = os.getpid()
+    parent, rank = os.getpid(), order.ranks[number]
+    environment = _environment(folder, order, number)
+    # Each page of memory that a rank touches before its program is copied: it does little itself.
+    unused = open_between(lock, gate.reader)
     # A rank that still has the handlers of its supervisor would act on a signal as that does.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     pid = os.fork()
@@ -84,17 +87,16 @@ def spawn(folder: str, order: Order, number: int, lock: int, gate: Gate) -> int:
         if order.slicing:  # so that no order to go on comes before it stands still
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         return pid
-    rank = order.ranks[number]
     try:
         signal.set_wakeup_fd(-1)
         for handled in HANDLED:
             signal.signal(handled, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        _become_rank(folder, order, number, (lock, gate.reader), parent)
+        _become_rank(folder, order, number, (lock, unused), parent)
         if order.slicing:  # until its first turn
             os.kill(os.getpid(), signal.SIGSTOP)
         gate.wait()
-        _execute(rank.argv)
+        _execute(rank.argv, environment)
     except (OSError, KeyError, IndexError, ValueError) as error:
         said = f"shunter: cannot run {[*rank.argv]}: {error}\n"
         os.write(2, said.encode("utf-8", "backslashreplace"))
@@ -103,20 +105,25 @@ def spawn(folder: str, order: Order, number: int, lock: int, gate: Gate) -> int:
 
 
 def _become_rank(
-    folder: str, order: Order, number: int, kept: tuple[int, int], parent: int
+    folder: str, order: Order, number: int, files: tuple[int, Iterable[range]], parent: int
 ) -> None:
-    """Take the session, files, CPUs, user and environment of a rank."""
+    """Take the session, files, CPUs and user of a rank.
+
+    Of its files the first is kept, and those in the spans are closed.
+    """
     rank, user = order.ranks[number], order.user
+    lock, unused = files
     os.setsid()
     for target, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(_opened_output(f"{folder}/{name}.{number}", user), target)
     group = order.cgroup
     if group:
         enter(group)
-    fcntl.fcntl(kept[0], fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
+    fcntl.fcntl(lock, fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
     if rank.cpus:
         _bind(rank.cpus)
-    close_all_but(*kept)
+    for each in unused:
+        os.closerange(each.start, each.stop)
     if user is not None:
         os.setgroups(user.groups)
         os.setgid(user.gid)
@@ -124,19 +131,21 @@ def _become_rank(
     tell_of_parents_end(signal.SIGKILL)  # after the change of user, which resets it
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
-    os.environ.clear()
-    os.environ.update(rank.env)
-    os.environ.update({MARK: folder, SEAL: order.seal})
-    os.environ.update(SHUNTER_SUSPEND=f"{folder}/suspend")
-    os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
-    if order.slicing:
-        os.environ.update(SHUNTER_TURN=f"{folder}/turn")
     try:
         os.chdir(rank.directory)
     except OSError as error:
         raise ValueError(
             f"its directory {rank.directory} cannot be entered: {error.strerror}"
         ) from error
+
+
+def _environment(folder: str, order: Order, number: int) -> dict[str, str]:
+    """Return the environment of a rank."""
+    own = {MARK: folder, SEAL: order.seal}
+    own.update(SHUNTER_SUSPEND=f"{folder}/suspend", SHUNTER_CHANNEL=f"{folder}/channel")
+    if order.slicing:
+        own["SHUNTER_TURN"] = f"{folder}/turn"
+    return {**order.ranks[number].env, **own}
 
 
 def _bind(cpus: Iterable[int]) -> None:
@@ -160,10 +169,10 @@ def _opened_output(path: str, user: User | None) -> int:
     return file
 
 
-def _execute(argv: tuple[str, ...]) -> None:
+def _execute(argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
     """Become a program; raise ValueError if it cannot be run."""
     try:
-        os.execvpe(argv[0], argv, os.environ)
+        os.execvpe(argv[0], argv, environment)
     except OSError as error:
         raise ValueError(_why_not(argv[0], error)) from error
 
@@ -201,22 +210,48 @@ def gang_code(codes: list[int]) -> int:
 # are killed, processes may live on until `sweep` finds them.
 
 
-def go_on_below_reaper(group: str | None, *, is_bound: bool = False) -> None:
+class ReaperGroup:
+    """The control group of the attempt under way, as a supervisor tells its reaper.
+
+    It is in memory that both share: there it is told without a word from a supervisor that dies.
+    """
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, mmap.PAGESIZE)
+
+    def put(self, group: str | None) -> None:
+        """Tell of the group of an attempt of which no process is there yet."""
+        self._shared[:1] = b"\0"  # until all of the name is there
+        if group:
+            name = os.fsencode(group) + b"\0"
+            self._shared[1 : 1 + len(name)] = name
+            self._shared[:1] = b"\1"
+
+    def get(self) -> str | None:
+        """Return the group that was told of last."""
+        if self._shared[:1] != b"\1":
+            return None
+        return os.fsdecode(self._shared[1:].partition(b"\0")[0])
+
+
+def go_on_below_reaper(*, is_bound: bool = False) -> ReaperGroup:
     """Go on as a child of this process, which stays as the reaper and never returns.
 
     Args:
-        group: the control group of the attempt, if it has one.
         is_bound: the supervisor is killed once the process that started this one has ended.
+
+    Returns:
+        what tells the reaper which control group is to be emptied.
 
     Raises:
         OSError: there is no room for another process.
     """
     adopt_orphans()
-    parent = os.getppid()
+    parent, group = os.getppid(), ReaperGroup()
     supervisor = os.fork()
     if not supervisor:
         os.setsid()  # a signal to the session of one is none to the other
-        return
+        return group
     try:
         if is_bound:
             _kill_once_ended(supervisor, parent)
@@ -234,13 +269,14 @@ def _kill_once_ended(supervisor: int, parent: int) -> None:
         kill(supervisor, signal.SIGKILL)
 
 
-def _reap_after(supervisor: int, group: str | None) -> None:
+def _reap_after(supervisor: int, told: ReaperGroup) -> None:
     """Wait for the end of a child, and kill what it has left."""
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     close_all_but()  # who holds the lock of an attempt is taken for its supervisor
     failpoint("attempt reaper ready")
     os.waitpid(supervisor, 0)
+    group = told.get()
     kill_remaining(group)
     if group:
         close_group(group)
@@ -257,9 +293,7 @@ def tell_of_parents_end(number: int) -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    libc().prctl(option, value, 0, 0, 0)
 
 
 def close_all_but(*kept: int) -> None:
@@ -267,10 +301,18 @@ def close_all_but(*kept: int) -> None:
 
     Who stops this process would hold with it what others wait for: locks, the fences among them.
     """
-    for name in sorted(os.listdir("/proc/self/fd")):
-        if int(name) > 2 and int(name) not in kept:
-            with suppress(OSError):  # the one by which they are listed
-                os.close(int(name))
+    for each in open_between(*kept):
+        os.closerange(each.start, each.stop)
+
+
+def open_between(*kept: int) -> list[range]:
+    """Return the spans in which all open files are but the first three and some more."""
+    first, found = 3, []
+    for number in sorted({*kept, 1 + max(map(int, sorted(os.listdir("/proc/self/fd"))))}):
+        if number > first:
+            found.append(range(first, number))
+        first = max(first, number + 1)
+    return found
 
 
 def kill_remaining(group: str | None, reap: Callable[[], None] | None = None) -> int:

@@ -9,31 +9,54 @@ import os
 import signal
 import stat
 import time
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from ctypes import CDLL
 
 LINE_BYTES_MAX = 4096
 RECORD_BYTES_MOST = 1 << 20
+_SPARE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_FRESH = _SPARE | os.O_CREAT | os.O_TRUNC
 
 
 class NotRegularError(OSError):
     """What should be a plain file is something else."""
 
 
-def put(path: str, record: Mapping[str, object]) -> None:
-    """Write a record so that it is there whole, or not at all, after any crash."""
-    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
+def put(path: str, record: Mapping[str, object], spare: str | None = None) -> None:
+    """Write a record so that it is there whole, or not at all, after any crash.
+
+    Args:
+        path: where.
+        record: what.
+        spare: a file of ours that is to become the record: a full disk has room for what fits in
+            it. It is gone afterwards, also where this fails.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = spare or f"{path}.{os.getpid()}.{time.monotonic_ns()}"
     try:
-        with create_private(temporary) as file:
-            json.dump(record, file)
-            file.flush()
-            os.fsync(file.fileno())
+        file = os.open(temporary, _SPARE if spare else _FRESH, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise NotRegularError(f"{temporary} is no plain file")
+            os.fchmod(file, 0o600)  # whatever the umask
+            left = content = json.dumps(record).encode()  # `dump` is not written in C
+            while left:
+                left = left[os.write(file, left) :]
+            os.ftruncate(file, len(content))
+            os.fsync(file)
+        finally:
+            os.close(file)
         failpoint(f"put {path.rsplit('/', 1)[1]}")
         os.replace(temporary, path)
     except OSError:
-        if os.path.exists(temporary):
+        with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
@@ -50,7 +73,7 @@ def put_unsynced(path: str, record: Mapping[str, object], mode: int = 0o600) -> 
         OSError: it cannot be written; what was there before still is.
     """
     with create_private(f"{path}.new") as file:
-        json.dump(record, file)
+        file.write(json.dumps(record))  # `dump` is not written in C
         os.fchmod(file.fileno(), mode)
     os.replace(f"{path}.new", path)
 
@@ -65,8 +88,12 @@ def create_private(path: str) -> TextIO:
 def get(path: str) -> dict[str, object] | None:
     """Read a record; None if there is none, or what lies there is no record."""
     try:
-        with open(open_regular(path), "rb") as file:
-            content = file.read(RECORD_BYTES_MOST + 1)
+        file = open_regular(path)
+        try:
+            size = min(os.fstat(file).st_size, RECORD_BYTES_MOST)
+            content = os.read(file, size + 1)
+        finally:
+            os.close(file)
         found = json.loads(content) if len(content) <= RECORD_BYTES_MOST else None
     except (FileNotFoundError, NotADirectoryError, NotRegularError, ValueError, RecursionError):
         return None
@@ -264,6 +291,14 @@ def reap_children() -> bool:
     return False
 
 
+@lru_cache(maxsize=None)
+def libc() -> CDLL:
+    """Return the C library; a process that is forked has it from its parent."""
+    import ctypes
+
+    return ctypes.CDLL(None)
+
+
 def catches(pid: int, number: int) -> bool:
     """Say whether a process has a handler for a signal, or blocks it.
 
@@ -277,6 +312,7 @@ def catches(pid: int, number: int) -> bool:
     return any(int(mask, 16) >> (number - 1) & 1 for _, mask in lines)
 
 
+@lru_cache(maxsize=None)
 def boot_id() -> str:
     """Return what tells this boot of the machine from all others."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

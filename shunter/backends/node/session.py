@@ -48,7 +48,7 @@ from shunter.backends.node.attempts import (
     sweep,
 )
 from shunter.backends.node.host.accounts import as_user, at_home
-from shunter.backends.node.host.checkpoint_transfer import open_checkpoints, open_shared_checkpoints
+from shunter.backends.node.host.checkpoint_folders import open_checkpoints, open_shared_checkpoints
 from shunter.backends.node.host.gpus import Readings, gpus_command
 from shunter.backends.node.journal import read_journal
 from shunter.backends.node.output import piece_of
@@ -59,6 +59,7 @@ from shunter.backends.node.records import (
     folder_of,
     get,
     kill,
+    libc,
     own_folder,
     processes,
     put,
@@ -67,7 +68,7 @@ from shunter.backends.node.records import (
 )
 from shunter.backends.node.shapes import checked
 from shunter.backends.node.shares import Enforcement
-from shunter.backends.node.supervision import answer_of, begin
+from shunter.backends.node.supervisors import Supervisors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -98,15 +99,14 @@ class Session:
         self.term = 0
         self.enforcement: Enforcement | None = None
         self.notices = self.session = -1
-        self.starting: dict[
-            int, tuple[object, messages.Order]
-        ] = {}  # and the ids of their questions
+        self.starting: dict[int, object] = {}  # the ids of their questions, by supervisor
+        self.supervised: dict[int, messages.Key] = {}
         self.switches, self.unanswered = Switches(), Unanswered()
         self.readings = Readings(gpus_command())
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
         self.reports = Reports(self.poll)
-        os.register_at_fork(after_in_child=self._let_go)
+        self.supervisors = Supervisors(self.poll)
 
     def greet(self) -> None:
         """Say who is there, after a mark that no shell's noise holds."""
@@ -125,13 +125,14 @@ class Session:
 
     def run(self) -> None:
         """Answer questions and tell news until stdin ends or somebody else listens here."""
-        import ctypes  # noqa: F401  every supervisor needs it, and inherits it
-
+        libc()  # every supervisor needs it, and inherits it
         gc.collect()
         gc.freeze()  # a supervisor that collected garbage would copy all that it inherits
         left, swept_s = b"", 0.0
         while True:
             wait_s = SWEEP_S if self.reports.again or self.switches.under_way else IDLE_S
+            self.supervisors.dismiss()
+            wait_s = self.supervisors.patience_s(wait_s)
             ready = [file for file, _ in self.poll.poll(1000 * wait_s)]
             reap_children()
             self.unanswered.look()
@@ -141,8 +142,8 @@ class Session:
                 swept_s = time.monotonic()
                 self._tell(sorted(self.reports.again))
             for file in ready:
-                if file in self.starting:
-                    self._finish(file)
+                if file in self.supervisors:
+                    self._hear(file)
                 elif file in self.reports.ends:
                     self._tell([self.reports.ended(file)])
             if self.notices in ready:
@@ -245,20 +246,23 @@ class Session:
         if self.cluster:
             self._check_way(order)
         is_new = self.reports.is_new(order.job, order.attempt)
-        found = begin(self.root, order, is_new=is_new)
+        found = self.supervisors.begin(self.root, order, is_new=is_new)
         if isinstance(found, messages.StartAnswer):
             return found.replaced(known=self.reports.known(order.job, order.attempt))
-        self.starting[found] = number, order
-        self.poll.register(found, select.POLLIN)
+        self.starting[found] = number
+        self.supervised[found] = order.job, order.attempt
         return None
 
-    def _finish(self, reader: int) -> None:
-        """Answer what a supervisor tells of its start."""
-        self.poll.unregister(reader)
-        number, order = self.starting.pop(reader)
-        found = answer_of(reader)
-        known = self.reports.known(order.job, order.attempt)
-        self._reply(number, found.replaced(known=known))
+    def _hear(self, file: int) -> None:
+        """Answer what a supervisor tells of its start, and tell of its end."""
+        found = self.supervisors.hear(file)
+        if found is not None and file in self.starting:
+            known = self.reports.known(*self.supervised[file])
+            self._reply(self.starting.pop(file), found.replaced(known=known))
+        if found is None or file not in self.supervisors:
+            key = self.supervised.pop(file, None)
+            if key is not None and not self.reports.is_told_ended(key):
+                self._tell([key])
 
     def fence(self, question: messages.Fence, _number: object) -> messages.Answer:
         """Let no attempt up to this one start, end those that have, tell of this."""
@@ -365,14 +369,6 @@ class Session:
             if number is not None and checked(job, messages.a_job) is not None:
                 attempts.append((job, number))
         self._tell(attempts)
-
-    def _let_go(self) -> None:
-        """Close, in a supervisor, what would seem to be held or read there for ever."""
-        for held in (self.notices, self.session, *self.starting, *self.reports.ends):
-            if held >= 0:
-                os.close(held)
-        self.notices = self.session = -1
-        self.starting, self.reports.ends = {}, {}
 
 
 _ANSWERS: Mapping[str, Callable[..., messages.Answer | None]] = {
@@ -557,6 +553,11 @@ class Reports:
             self.again.discard(gone)
             self._begun.discard(gone)  # if it is over, the fence of its job tells
 
+    def is_told_ended(self, key: messages.Key) -> bool:
+        """Say whether the end of an attempt was told, or nobody wants to know any more."""
+        watched = self._attempts.get(key)
+        return watched is None or (watched.told is not None and watched.told[0] == "ended")
+
     def ended(self, file: int) -> messages.Key:
         """Note that a supervisor is gone; return whose."""
         key = self.ends[file]
@@ -595,7 +596,10 @@ class Reports:
             self.again.discard(key)
         else:
             self.again.add(key)
-        if watched.end >= 0 and watched.end not in self.ends:
+        if known.state == "ended":  # its supervisor may have gone on to another attempt
+            self._end_wait(watched.end)
+            watched.end = -1
+        elif watched.end >= 0 and watched.end not in self.ends:
             self.ends[watched.end] = key
             self._poll.register(watched.end, select.POLLIN)
         self._note_port(known)

@@ -346,4 +346,11 @@ class Message(Fields):
 
     def replaced(self, **changed: Any) -> Self:
         """Return the same with other values in some fields."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.FIELDS}, **changed})
+        message = type(self).__new__(type(self))
+        message.update(self)
+        for name, value in changed.items():
+            each = self.FIELDS[name]
+            message[each.wire] = value
+            if each.is_sparse and value == each.default:
+                del message[each.wire]
+        return message

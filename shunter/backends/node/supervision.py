@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.attempts import alive_below, seal
 from shunter.backends.node.cgroups import close_group, held_to, kills, open_group
@@ -30,6 +30,7 @@ from shunter.backends.node.ownership import Heartbeat
 from shunter.backends.node.ranks import (
     EXIT_SUSPENDED,
     Gate,
+    ReaperGroup,
     adopt_orphans,
     descendants,
     exit_code,
@@ -79,6 +80,7 @@ CHANNELS = ("orders", "channel")
 LOCK_TRIES = 20
 RESERVE_BYTES = 4096  # and as many as an exit code needs for each rank
 EXIT_CODE_BYTES = 8
+SHORT_S = 60.0  # a supervisor that had a longer attempt has no other: its memory may have grown
 
 
 def answer_start(root: str) -> dict[str, object]:
@@ -109,10 +111,11 @@ def begin(root: str, order: Order, *, is_new: bool = False) -> StartAnswer | int
     try:
         return _begin(root, order, is_new=is_new)
     except OSError as error:  # a full disk, say: nothing was begun
-        return _failed(error)
+        return failed(error)
 
 
-def _failed(error: OSError) -> StartAnswer:
+def failed(error: OSError) -> StartAnswer:
+    """Return that a start has come to nothing."""
     return StartAnswer(answer="failed", cause=f"its supervisor cannot work: {error}")
 
 
@@ -122,10 +125,38 @@ def answer_of(reader: int) -> StartAnswer:
         said = os.read(reader, LINE_BYTES_MAX)
     finally:
         os.close(reader)
+    return answer_in(said)
+
+
+def answer_in(said: bytes) -> StartAnswer:
+    """Return what a supervisor said of its start; nothing: it was gone before."""
     return StartAnswer.decoded(json.loads(said)) if said else StartAnswer(answer="unknown")
 
 
 def _begin(root: str, order: Order, *, is_new: bool) -> StartAnswer | int:
+    lock = lock_attempt(root, order, is_new=is_new)
+    if isinstance(lock, StartAnswer):
+        return lock
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.close(reader)
+        try:
+            group = become_supervisor(writer, is_bound=order.is_bound)
+            if group is not None:
+                supervise(root, order, lock, Supervisor(writer, group))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.close(lock)  # only this copy: the supervisor holds the lock on
+    return reader
+
+
+def lock_attempt(root: str, order: Order, *, is_new: bool) -> StartAnswer | int:
+    """Return an open file with the lock of an attempt; if it has begun, that.
+
+    Raises:
+        OSError: its folder cannot be made.
+    """
     folder = folder_of(root, order.job, order.attempt)
     for each in (root, f"{root}/jobs", f"{root}/jobs/{order.job}", folder):
         own_folder(each)
@@ -141,16 +172,7 @@ def _begin(root: str, order: Order, *, is_new: bool) -> StartAnswer | int:
         os.close(lock)  # or its supervisor, which is gone, would seem to live as long as we do
         return StartAnswer(answer="known")
     failpoint("attempt locked")
-    reader, writer = os.pipe()
-    if os.fork() == 0:
-        os.close(reader)
-        try:
-            _become_supervisor(root, folder, order, (writer, lock))
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.close(lock)  # only this copy: the supervisor holds the lock on
-    return reader
+    return lock
 
 
 def is_alive(root: str, order: Order) -> bool:
@@ -159,9 +181,18 @@ def is_alive(root: str, order: Order) -> bool:
     return alive is not None and bool(alive.marked or len(alive.supervisors))
 
 
-def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, int]) -> None:
-    """Leave the daemon's world, pass the fences, start the ranks, and stay with them."""
-    answer, held_lock = given
+class Supervisor(NamedTuple):
+    """What a supervisor has for all its attempts: an agent and a reaper."""
+
+    answers: int
+    group: ReaperGroup
+
+
+def become_supervisor(answers: int, *, is_bound: bool) -> ReaperGroup | None:
+    """Leave the daemon's world, below a reaper.
+
+    None: there is no room for that, and the daemon was told.
+    """
     os.setsid()
     os.chdir("/")
     null = os.open("/dev/null", os.O_RDWR)
@@ -170,21 +201,36 @@ def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, i
     for ignored in (signal.SIGHUP, signal.SIGINT):
         signal.signal(ignored, signal.SIG_IGN)
     try:
-        go_on_below_reaper(order.cgroup, is_bound=order.is_bound)
+        group = go_on_below_reaper(is_bound=is_bound)
         adopt_orphans()
+    except OSError as error:
+        _reply(answers, failed(error))
+        return None
+    return group
+
+
+def supervise(root: str, order: Order, held_lock: int, own: Supervisor) -> bool:
+    """Pass the fences, start the ranks, and stay until the attempt is over.
+
+    Returns:
+        whether this process may go on to another attempt, once its files are closed.
+    """
+    folder, begun_s = folder_of(root, order.job, order.attempt), time.monotonic()
+    try:
         fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
         fences.append(hold(f"{root}/jobs/{order.job}/fence.lock", fcntl.LOCK_EX))
         cause = _refusal(root, order)
         if cause:
-            _reply(answer, StartAnswer(answer="refused", cause=cause))
-            return
+            _reply(own.answers, StartAnswer(answer="refused", cause=cause))
+            return True
         failpoint("attempt let in")
         user = order.user
         order.seal = seal(root, folder, user.uid if user else os.geteuid())
+        own.group.put(order.cgroup)
         supervision, lock = _prepare(root, folder, order, held_lock)
     except OSError as error:  # a full disk, say: nothing was begun
-        _reply(answer, _failed(error))
-        return
+        _reply(own.answers, failed(error))
+        return False
     for number in range(len(order.ranks)):
         supervision.living[spawn(folder, order, number, lock, supervision.gate)] = number
     failpoint("attempt spawned")
@@ -193,11 +239,17 @@ def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, i
     for held in fences:
         if held is not None:
             os.close(held)
-    _reply(answer, StartAnswer(answer="started"))
-    os.close(answer)
+    _reply(own.answers, StartAnswer(answer="started"))
     failpoint("attempt replied")
     supervision.announce()
     supervision.run()
+    own.group.put(None)
+    return is_plain(order) and time.monotonic() - begun_s < SHORT_S
+
+
+def is_plain(order: Order) -> bool:
+    """Say whether a supervisor may have other attempts before and after this one."""
+    return not order.is_bound and order.slicing is None
 
 
 def _refusal(root: str, order: Order) -> str:
@@ -598,27 +650,20 @@ class Supervision:
             ended_ns=time.monotonic_ns(),
             signal=code - 128 if code in self.killed else None,
         )
+        spare: str | None = f"{self.folder}/reserve"
         while True:
             try:
-                put(f"{self.folder}/status", status)
+                put(f"{self.folder}/status", status, spare)
                 break
             except OSError:  # a full disk: nobody may think this attempt over, or its end lost
-                if not self._free_reserve():
+                if spare is None:
                     time.sleep(POLL_S)
                     self._restore_traces()
-        self._free_reserve()
+                spare = None  # somebody had removed it, or its room alone will do
         failpoint("attempt ended")
         if group:
             close_group(group)
         self.announce()
-
-    def _free_reserve(self) -> bool:
-        """Remove the file that kept room for the status; say if it was there."""
-        try:
-            os.unlink(f"{self.folder}/reserve")
-        except OSError:
-            return False
-        return True
 
     def _explain_kill(self, memory_mb: int) -> None:
         """Say in the job's own output why it was killed."""

@@ -323,10 +323,12 @@ def release_wait(state: State, job: Job) -> Wait | None:
     if job.phase is not GRANTED:
         return None
     granted = _gpus_of(job.allocation)
+    nodes = {share.node for share in job.allocation.shares}
     leaving = {
         other.job_id: granted & _gpus_of(other.held) - _gpus_of(other.allocation)
         for other in state.jobs.values()
-        if other.held.shares
+        if other.held is not other.allocation
+        if any(share.node in nodes for share in other.held.shares)
     }
     blockers = tuple(job_id for job_id, gpus in leaving.items() if gpus)
     free = granted.difference(*leaving.values())

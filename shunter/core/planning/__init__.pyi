@@ -14,9 +14,6 @@ from .approver import (
     unfit_for_sizes as unfit_for_sizes,
 )
 from .draft import (
-    MAKE_ROOM as MAKE_ROOM,
-    MAKES_ROOM as MAKES_ROOM,
-    ROOM_MADE as ROOM_MADE,
     Draft as Draft,
     Needs as Needs,
     may_move_evicted as may_move_evicted,

@@ -8,7 +8,7 @@ Last come the rules by which jobs leave or move so that others find a place.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from shunter.core.cluster import CPU_POOL, Before, Health, PlannedTenants, Pool
 from shunter.core.plan import Change, Move, Pack, Reshape, Start, Suspend
@@ -327,13 +327,3 @@ def _is_short(share: Share, view: View) -> bool:
     if share.beside.are_gpus_alone:
         return False
     return not share.beside.fit_beside(view.cluster.servers[share.node].beside_free)
-
-
-MAKE_ROOM: Final = "make_room"
-"""The rule of a move that makes room; its beneficiary is the gang."""
-
-ROOM_MADE: Final = "room_made"
-"""The rule of the start of a gang for which others were moved."""
-
-MAKES_ROOM: Final = "makes_room"
-"""The rule by which a job leaves whose very place is needed; elsewhere there may be one for it."""

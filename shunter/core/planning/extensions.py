@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from shunter.core.interfaces import AnyPolicy, Observers, Rng, both
 from shunter.core.plan import Plan
-from shunter.core.planning.draft import ROOM_MADE, Needs
+from shunter.core.planning.draft import Needs
 from shunter.core.planning.placement import Placement
 from shunter.core.planning.proposals import (
     Decentralised,
@@ -20,6 +20,7 @@ from shunter.core.planning.proposals import (
     decentralised_plan,
     proposal_observers,
 )
+from shunter.core.recorded_words import ROOM_MADE
 from shunter.core.state import Job, sooner
 from shunter.core.view import View
 from shunter.events import JOB_ENDS, JobId, Reason, facts

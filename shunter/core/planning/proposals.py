@@ -15,8 +15,9 @@ from typing import Any
 
 from shunter.core.interfaces import Observer, Observers, Rng
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reservation, Start, Suspend
-from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
+from shunter.core.planning.draft import Draft, Needs
 from shunter.core.planning.placement import Placement
+from shunter.core.recorded_words import MAKES_ROOM, ROOM_MADE
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job
 from shunter.core.view import View

@@ -1,5 +1,6 @@
 """What others import of this room; `__init__.py` loads each chapter when it is asked for."""
 
+from .measures import Measure as Measure, Measured as Measured
 from .policy import RankedPolicy as RankedPolicy
 from .ranking import (
     FIRST as FIRST,
@@ -13,8 +14,6 @@ from .ranking import (
     Entry as Entry,
     Index as Index,
     IndexDefaults as IndexDefaults,
-    Measure as Measure,
-    Measured as Measured,
     Misfit as Misfit,
     Note as Note,
     NotedRanks as NotedRanks,

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeVar
 from shunter.core.interfaces import Observer, Observers, Rng, both
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Reservation, Start, Suspend
 from shunter.core.planning import (
-    MAKES_ROOM,
     Draft,
     Extended,
     Placement,
@@ -44,6 +43,7 @@ from shunter.core.ranking.ranking import (
     unguarded,
 )
 from shunter.core.ranking.selection import Bars, Placing, Selection, Shares, Walk
+from shunter.core.recorded_words import MAKES_ROOM
 from shunter.core.sizing import (
     Guarantees,
     SizeBook,

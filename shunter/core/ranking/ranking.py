@@ -27,6 +27,7 @@ from shunter.core.planning import (
     ProposalMemory,
     RoomMemory,
 )
+from shunter.core.ranking.measures import Measure, Measured
 from shunter.core.sizing import SizeBook
 from shunter.core.speeds import SensitivityTable
 from shunter.core.state import RUNNING, WAITING, Job, sooner
@@ -147,34 +148,6 @@ class Misfit(StrEnum):
     reserved = "reserved"
 
 
-class Measure(StrEnum):
-    """What one number of a rank counts.
-
-    Times are in microseconds, unless the name says otherwise.
-    `dominant_share` is in parts of `sizing.WHOLE`. `load` is that of a server, GPUs asked for over
-    its own; the GPUs of a user, queue or group are those that a plan does not divide.
-    """
-
-    submission = "submission"
-    level = "level"
-    queue = "queue"
-    entered_us = "entered_us"
-    attained_gpu_us = "attained_gpu_us"
-    duration_us = "duration_us"
-    remaining_us = "remaining_us"
-    remaining_gpu_us = "remaining_gpu_us"
-    expected_gpu_us = "expected_gpu_us"
-    gittins = "gittins"
-    rho_step = "rho_step"
-    gpus = "gpus"
-    dominant_share = "dominant_share"
-    cluster_ns = "cluster_ns"
-    user_gpus = "user_gpus"
-    queue_gpus = "queue_gpus"
-    group_gpus = "group_gpus"
-    load = "load"
-
-
 class Ranks(Protocol):
     """Says where jobs stand.
 
@@ -277,15 +250,6 @@ class Weighing(Protocol):
 
     def knowing(self, table: SensitivityTable) -> Index:
         """Return the index by a table."""
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """An index or policy that says what its numbers count."""
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What each number of a rank counts, in the order in which they are told."""
 
 
 # Most jobs join at the end of their class and leave at its head. So what has left the head stays in

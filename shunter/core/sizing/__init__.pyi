@@ -18,9 +18,4 @@ from .mechanism import (
     with_shares as with_shares,
 )
 from .optimum import solve_sizes as solve_sizes, speed_of_sizes as speed_of_sizes
-from .sized_plans import (
-    SHRUNK as SHRUNK,
-    SizingInput as SizingInput,
-    seek as seek,
-    sized_plan as sized_plan,
-)
+from .sized_plans import SizingInput as SizingInput, seek as seek, sized_plan as sized_plan

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reshape, Start, Suspend
 from shunter.core.planning import Draft, Placement
+from shunter.core.recorded_words import GROWN, SHRUNK
 from shunter.core.sizing.mechanism import (
     NO_RESOURCES,
     ROUNDING,
@@ -164,7 +165,6 @@ class SizedJob:
 # left and of what lower-ranked jobs there have above their least. A gang has the same for each of
 # its GPUs, for it is as fast as its slowest part.
 
-GROWN, SHRUNK = "grown", "shrunk"
 """The rules by which a job gets more than it had, or gives some of it up."""
 
 

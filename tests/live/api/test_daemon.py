@@ -19,9 +19,6 @@ from tests.live.api.serving import PATIENCE_S, Served, awaited, environment
 
 pytestmark = pytest.mark.live
 
-# httpcore leaves the socket of a connection that was refused to the garbage collector.
-refused_by_httpcore = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
@@ -58,7 +55,6 @@ def test_second_daemon_is_refused_on_the_socket_and_on_the_log(served: Served) -
         assert client.submit(["true"]).result(PATIENCE_S) == 0
 
 
-@refused_by_httpcore
 def test_socket_of_a_killed_daemon_is_taken_over(served: Served) -> None:
     assert served.end(signal.SIGKILL) == -signal.SIGKILL
     assert (served.root / "s").exists()
@@ -102,7 +98,6 @@ def test_signal_stops_the_daemon_and_no_job(served: Served, number: int) -> None
         assert [one["attempt"] for one in client.job(job.id)["attempts"]] == [1]
 
 
-@refused_by_httpcore
 def test_who_waits_is_answered_by_the_next_daemon(served: Served) -> None:
     with served.client() as client, ThreadPoolExecutor() as threads:
         job = client.submit(["sh", "-c", "sleep 2; exit 3"])
@@ -245,7 +240,7 @@ def as_nobody(served: Served, *asks: str) -> list[str]:
     """Ask as the user nobody, in a process of its own; return what became of each request."""
     program = """
 import os, sys
-from shunter.client import Client
+from shunter.client import Client, JobHandle  # all is imported that nobody may not read
 with Client(sys.argv[1]) as client:
     client.daemon()
 client = Client(sys.argv[1])

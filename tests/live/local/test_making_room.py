@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.core.planning import MAKE_ROOM, ROOM_MADE
+from shunter.core import MAKE_ROOM, ROOM_MADE
 from shunter.daemon import Site
 from shunter.events import (
     AllocationChanged,

@@ -5,11 +5,7 @@ import pytest
 from tests.live.api.serving import Served
 from tests.live.log.kills import run
 
-pytestmark = [
-    pytest.mark.live,
-    # httpcore leaves the socket open on which nobody listens any more, once the daemon is killed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.live
 
 KILLS = 2
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.client import Client, daemon_calls
+from shunter.client import Client
 from shunter.errors import UnavailableError
 from tests.live.api.serving import Served
 
@@ -14,7 +14,7 @@ def test_output_is_followed_over_a_silence(
     shared: Served, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     """Method: what waits for an answer gives up after 0.3 s here, instead of 90 s."""
-    monkeypatch.setattr(daemon_calls, "WAIT_READ_S", 0.3)
+    monkeypatch.setattr("shunter.client.transport.WAIT_READ_S", 0.3)
     where = shared.url if address == "unix" else shared.tcp
     with Client(where, token=shared.token) as client:
         job = client.submit(["sh", "-c", "echo first; sleep 2; echo last"])

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import event, example, given, strategies as st
 
-from shunter.core import State
+from shunter.core import MAKE_ROOM, SHRUNK, State
 from shunter.core.fold import apply
-from shunter.core.planning import MAKE_ROOM, Decentralised, FirstFit
+from shunter.core.planning import Decentralised, FirstFit
 from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import SHRUNK, Mechanism, Sizing
+from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds import SpeedModel
 from shunter.events import (
     AllocationChanged,

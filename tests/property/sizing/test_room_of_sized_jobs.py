@@ -11,8 +11,8 @@ import pytest
 from hypothesis import event, given, strategies as st
 
 from shunter.backends.simulated import Costs
-from shunter.core import AT_WORK, Move, Observers, Reshape, Start, View
-from shunter.core.planning import MAKE_ROOM, approve
+from shunter.core import AT_WORK, MAKE_ROOM, Move, Observers, Reshape, Start, View
+from shunter.core.planning import approve
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
 from shunter.events import (

@@ -10,8 +10,8 @@ from hypothesis import event, given, strategies as st
 from shunter.ask.why import details
 from shunter.backends.simulated import Costs
 from shunter.config import completed
-from shunter.core import AnyPolicy
-from shunter.core.planning import MAKE_ROOM, ROOM_MADE, CanMakeRoom, CanPropose, Mode, Topology
+from shunter.core import MAKE_ROOM, ROOM_MADE, AnyPolicy
+from shunter.core.planning import CanMakeRoom, CanPropose, Mode, Topology
 from shunter.events import (
     AllocationChanged,
     Level,

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from shunter.client import (
+    Client,
     Followed,
     Lines,
     act,
@@ -79,6 +80,15 @@ def test_submission_says_what_it_was_told_and_its_key() -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["\xe9", "a\nb", "\x7f"])
+def test_key_and_token_that_no_header_holds_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="key: expected printable ASCII"):
+        submission(["echo"], {}, text)
+    with pytest.raises(UsageError, match="token: expected printable ASCII") as caught:
+        Client("tcp:localhost:1", token=text)
+    assert text not in str(caught.value), "it is a secret"
+
+
 def test_job_starts_in_the_folder_that_is_named() -> None:
     ask = submission(["echo"], {"directory": "/srv/data"}, "k")
     assert orjson.loads(ask.body or b"")["directory"] == "/srv/data"
@@ -124,11 +134,17 @@ def test_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
         token_from({"SHUNTER_TOKEN_FILE": str(tmp_path / "none")})
 
 
-def test_stream_is_put_together_line_by_line() -> None:
-    text = 'retry: 1000\n\n: still there\n\nid: 7\nevent: JobFinished\ndata: {"a":\ndata: 1}\n\n'
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_stream_is_put_together_from_pieces_of_any_size(size: int) -> None:
+    """Goal: a line ends at a line feed alone, whatever else ends lines in Unicode."""
+    text = (
+        "retry: 1000\n\n: still there\n\nid: 7\r\nevent: JobFinished\r\n"
+        'data: {"a":\ndata: "\u2028\x85"}\n\nid: 8\n'
+    ).encode()
     lines = Lines()
-    found = [event for line in text.split("\n") for event in lines.take(line)]
-    assert found == [Followed(7, "JobFinished", {"a": 1})]
+    pieces = [text[begin : begin + size] for begin in range(0, len(text), size)]
+    found = [event for piece in pieces for event in lines.take(piece)]
+    assert found == [Followed(7, "JobFinished", {"a": "\u2028\x85"})]
 
 
 def ended(state: str, code: int | None = None) -> dict[str, Any]:

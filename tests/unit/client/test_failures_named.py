@@ -1,11 +1,9 @@
 """What a connection that fails is told as: "no daemon answers" only where none does."""
 
-import gc
 import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,21 +13,11 @@ from typer.testing import CliRunner
 
 from shunter.addresses import find_address, lock_of
 from shunter.cli import app
-from shunter.client import Client, named
+from shunter.client import Client, async_client, named
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 from tests.unit.client.test_lost_answers import answering, unix_socket
 
-# httpcore leaves a socket that could not connect to be closed by the interpreter: here, and not
-# during whatever test comes later.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 NONE = "no daemon answers"
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def failure(url: str) -> ShunterError:
@@ -88,7 +76,7 @@ def test_time_that_ran_out_is_no_absence(failed: httpx.TransportError, words: st
         pytest.raises(UnreachableError, match=words) as caught,
         named(find_address("tcp:localhost:1")),
     ):
-        raise failed
+        raise async_client.link_error(failed)
     assert type(caught.value) is UnreachableError
     assert NONE not in str(caught.value)
 
@@ -96,7 +84,7 @@ def test_time_that_ran_out_is_no_absence(failed: httpx.TransportError, words: st
 def test_silent_daemon_is_named_with_how_to_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(0.1))
+    monkeypatch.setattr("shunter.client.transport.READ_S", 0.1)
     with unix_socket(tmp_path / "s"):
         error = failure(f"unix:{tmp_path}/s")
         assert f"`kill -9 {os.getpid()}` ends it and no job, then `shunter up`" in str(error)
@@ -114,7 +102,7 @@ def test_it_is_said_while_a_daemon_is_silent(
     with unix_socket(tmp_path / "s"), Client(f"unix:{tmp_path}/s") as client:
         client.on_slow = said.set
         asking = threading.Thread(target=_fail, args=(client,), daemon=True)
-        monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(30.0))
+        monkeypatch.setattr("shunter.client.transport.READ_S", 30.0)
         asking.start()
         assert said.wait(30)
     asking.join(60)
@@ -128,7 +116,7 @@ def _fail(client: Client) -> None:
 def test_submission_that_may_have_happened_says_how_it_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(0.1))
+    monkeypatch.setattr("shunter.client.transport.READ_S", 0.1)
     words = ["submit", "--url", f"unix:{tmp_path}/s", "--export", "none"]
     with unix_socket(tmp_path / "s"):
         found = CliRunner().invoke(app, [*words, "--", "true"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shunter.core import Admission, Refusal, State
+from shunter.core import Admission, Pool, Refusal, State
 from shunter.core.fold import apply, replay
 from shunter.events import Event, Level, Reason, facts
 from tests.factories import (
@@ -111,6 +111,21 @@ def test_answers_are_forgotten_when_the_cluster_changes() -> None:
     assert asked(state, admission) is None
     apply(state, facts.NodeRemoved(0, node_name(1)))
     assert asked(state, admission) is not None
+
+
+def test_every_demand_is_tried_on_the_same_empty_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def pool(name: str) -> Pool:
+        made.append(name)
+        return Pool(name)
+
+    monkeypatch.setattr("shunter.core.admission.Pool", pool)
+    state = replay([*servers(8), *[job_submitted(number, 1 + number) for number in range(10)]])
+    admission = Admission(state.cluster)
+    refused = [number for number in range(10) if asked(state, admission, number)]
+    assert refused == [8, 9]  # what one is given in the trial is free for the next one
+    assert made == ["v100"]
 
 
 def test_job_whose_deadline_is_over_when_it_comes_is_rejected() -> None:

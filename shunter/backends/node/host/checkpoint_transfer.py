@@ -36,6 +36,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.host.accounts import account, as_user, become
+from shunter.backends.node.host.checkpoint_folders import finish_swap, make_private, record_of
 from shunter.backends.node.host.file_trees import (
     TOO_MUCH,
     ListBound,
@@ -56,7 +57,7 @@ from shunter.backends.node.host.file_trees import (
     unpacked,
     write_file,
 )
-from shunter.backends.node.records import failpoint, hold, make_folder, own_folder, put
+from shunter.backends.node.records import failpoint, hold, own_folder, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -71,7 +72,6 @@ COMMIT = b"commit\n"
 _FILE = ("kind", "mode", "mtime_ns", "size", "to", "inode")
 LISTED, TRANSFERRED = (*_FILE, "changed"), (*_FILE, "from", "same")
 """What is told of an entry, in this order: from a node, and to it."""
-WAIT_S = 2.0
 REMOVE_S = 60.0
 
 
@@ -117,74 +117,6 @@ def receive(folder: str, name: str, nonce: str) -> Answer:
     return _answered(nonce, folder, lambda: _received(folder, account(name), nonce))
 
 
-def open_checkpoints(folder: str, user: User | None) -> None:
-    """Make the folder of a job's checkpoints for an attempt that begins.
-
-    Raises:
-        OSError: a transfer into it has not ended.
-    """
-    until_s = time.monotonic() + WAIT_S
-    while True:
-        held = hold(f"{folder}.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if held is not None:
-            break
-        if time.monotonic() > until_s:
-            raise BlockingIOError("its checkpoints are still arriving on this host")
-        time.sleep(0.02)
-    try:
-        _finish_swap(folder)
-        if not os.path.lexists(folder):
-            _make_private(folder, user)
-        whole = _record_of(folder, "whole")
-        if os.path.exists(whole):
-            os.rename(whole, _record_of(folder, "received"))
-    finally:
-        os.close(held)
-
-
-def open_shared_checkpoints(folder: str, user: User | None) -> None:
-    """Make the folder of a job's checkpoints in one that nodes share.
-
-    Others may write to the shared folder, so what is there must be what we would have made.
-
-    Raises:
-        OSError: it is somebody else's, or a link.
-    """
-    base, cluster, job = folder.rsplit("/", 2)
-    make_folder(base)
-    top = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        inner = _open_inner(top, cluster, 0o711, None)
-        try:
-            os.close(_open_inner(inner, job, 0o700, user))
-        finally:
-            os.close(inner)
-    finally:
-        os.close(top)
-
-
-def _open_inner(top: int, name: str, mode: int, user: User | None) -> int:
-    """Open a user's folder in an open one, and make it if there is none."""
-    is_new = True
-    try:
-        os.mkdir(name, mode, dir_fd=top)
-    except FileExistsError:
-        is_new = False
-    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
-    found, us = os.fstat(folder), os.geteuid()
-    expected = us if user is None or is_new else user.uid
-    if found.st_uid != expected:
-        os.close(folder)
-        raise PermissionError(f"the folder {name} for checkpoints is user {found.st_uid}'s")
-    if is_new:
-        os.fchmod(folder, mode)
-        if user is not None:
-            os.fchown(folder, user.uid, user.gid)
-    elif expected == us and found.st_mode & 0o022:
-        os.fchmod(folder, found.st_mode & 0o755)
-    return folder
-
-
 def _signature(entry: Entry) -> list[object]:
     """Return by what it is told that an entry is another one than before."""
     told: dict[str, list[object]] = {
@@ -201,7 +133,7 @@ def _listed(folder: str, name: str, nonce: str) -> Answer:
     if not os.path.isdir(os.path.dirname(folder)):
         return nothing
     held = _hold_alone(folder)
-    _finish_swap(folder)
+    finish_swap(folder)
     fcntl.flock(held, fcntl.LOCK_SH)
     if not os.path.lexists(folder):
         return nothing
@@ -228,10 +160,10 @@ def fields_of(entry: Mapping[str, Any]) -> list[object]:
 def _received(folder: str, user: User | None, nonce: str) -> Answer:
     own_folder(os.path.dirname(folder))
     held = _hold_alone(folder)
-    _finish_swap(folder)
+    finish_swap(folder)
     _drop_leftovers(folder, user)
     incoming = f"{folder}.incoming.{os.getpid()}.{time.monotonic_ns()}"
-    _make_private(incoming, user)
+    make_private(incoming, user)
     try:
         new = opened(incoming)
         old = opened(folder) if os.path.lexists(folder) else None
@@ -288,13 +220,6 @@ def _opened_as(folder: str, name: str) -> int:
     return top
 
 
-def _make_private(folder: str, user: User | None) -> None:
-    """Make a folder that is its user's alone, in one where only we make any."""
-    os.mkdir(folder, 0o700)
-    if user is not None:
-        os.chown(folder, user.uid, user.gid, follow_symlinks=False)
-
-
 def _hold_alone(folder: str) -> int:
     """Wait until nobody else changes or reads a folder; keep others out from then on."""
     while True:
@@ -312,24 +237,13 @@ def _swap(folder: str, incoming: str) -> None:
     os.rename(incoming, folder)
 
 
-def _finish_swap(folder: str) -> None:
-    """Put back what a transfer had set aside when it was interrupted."""
-    if not os.path.lexists(folder) and os.path.lexists(f"{folder}.old"):
-        os.rename(f"{folder}.old", folder)
-
-
-def _record_of(folder: str, kind: str) -> str:
-    """Return where a record about a folder that is there lies."""
-    return f"{folder}.{kind}.{os.lstat(folder).st_ino}"
-
-
 def _read_record(folder: str, kind: str) -> dict[str, Any] | None:
     """Return a record about a folder, of any size; None if there is none.
 
     It has the `generation` of a transfer, and how its `entries` were then, by path.
     """
     try:
-        with open(_record_of(folder, kind), encoding="utf-8") as file:
+        with open(record_of(folder, kind), encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
     except (FileNotFoundError, ValueError):
         return None
@@ -340,7 +254,7 @@ def _drop_leftovers(folder: str, user: User | None) -> None:
     """Remove what transfers have left, and records of folders that are gone."""
     where, _, name = folder.rpartition("/")
     kinds = ("received", "whole")
-    kept = [_record_of(folder, kind) for kind in kinds] if os.path.lexists(folder) else []
+    kept = [record_of(folder, kind) for kind in kinds] if os.path.lexists(folder) else []
     for left in sorted(os.listdir(where)):
         path = f"{where}/{left}"
         if left.startswith(tuple(f"{name}.{kind}." for kind in kinds)) and path not in kept:

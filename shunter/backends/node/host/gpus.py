@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import struct
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 ASK_S = 20.0
 EVERY_S, SELDOM_S, HUNG_S = 15.0, 600.0, 60.0
+PIECE_BYTES = 1 << 16
 NOT_SUPPORTED = 3
 CODES = {"lost": 15, "reset": 16, "unknown": 999}
 """The codes of NVML (nvmlReturn_t) for words in which nvidia-smi says the same."""
@@ -99,6 +100,8 @@ def gpus_in(said: str) -> GpuReadings:
 
 def said_by(command: list[str], limit_s: float = ASK_S) -> tuple[str, str]:
     """Return what a program printed, and why it failed."""
+    import subprocess  # not where an agent has this module: see `Asked`
+
     try:
         ran = subprocess.run(
             command,
@@ -118,12 +121,48 @@ def said_by(command: list[str], limit_s: float = ASK_S) -> tuple[str, str]:
     return ran.stdout, fault if ran.returncode else ""
 
 
+class Asked:
+    """A program that was asked, and what it has printed so far.
+
+    It needs no `subprocess`: that imports `threading`, which every fork of an agent would pay for.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self._said = b""
+        self._reader, writer = os.pipe()
+        files = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, writer, 1),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ]
+        try:
+            self.pid = os.posix_spawnp(
+                command[0], command, os.environ, file_actions=files, setsigdef=[signal.SIGPIPE]
+            )
+        except OSError:
+            os.close(self._reader)
+            raise
+        finally:
+            os.close(writer)
+        os.set_blocking(self._reader, False)
+
+    def answer(self) -> str | None:
+        """Return all that it printed, once that is over; None before."""
+        try:
+            while piece := os.read(self._reader, PIECE_BYTES):
+                self._said += piece
+        except BlockingIOError:
+            return None
+        os.close(self._reader)
+        return self._said.decode("utf-8", "replace")
+
+
 class Readings:
     """Asks for readings from time to time, in the background."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
-        self._asked: subprocess.Popen[str] | None = None
+        self._asked: Asked | None = None
         self._asked_s = self._next_s = 0.0
         self._is_hung = False
 
@@ -138,12 +177,13 @@ class Readings:
                 self._asked, self._asked_s, self._is_hung = self._ask(), now_s, False
                 self._next_s = now_s + EVERY_S
             return None
-        if self._asked.poll() is None:
+        said = self._asked.answer()
+        if said is None:
             if self._is_hung or now_s - self._asked_s < HUNG_S:
                 return None
             self._is_hung = True
             return ()
-        said, self._asked = self._asked.communicate()[0], None
+        self._asked = None
         try:
             found = gpus_in(said).gpus
         except ValueError:
@@ -152,12 +192,9 @@ class Readings:
             self._next_s = now_s + SELDOM_S
         return found
 
-    def _ask(self) -> subprocess.Popen[str] | None:
-        null = subprocess.DEVNULL
+    def _ask(self) -> Asked | None:
         try:
-            return subprocess.Popen(
-                self._command, stdin=null, stdout=subprocess.PIPE, stderr=null, text=True
-            )
+            return Asked(self._command)
         except OSError:
             return None
 

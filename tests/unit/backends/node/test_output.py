@@ -229,7 +229,7 @@ def test_first_write_is_told_and_then_there_is_a_pause(tmp_path: Path) -> None:
 
 
 def test_without_inotify_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctypes.CDLL", lambda path: object())
+    monkeypatch.setattr("shunter.backends.node.output.libc", object)
     writes = Writes(["nowhere"])
     assert (writes.fd, writes.wait_s(1.0)) == (None, None)
     writes.take(1.0)

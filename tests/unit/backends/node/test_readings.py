@@ -1,7 +1,10 @@
 """Readings of GPUs in the background: taken now and then, and never waited for."""
 
 import json
+import os
+import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +46,14 @@ def test_reading_is_told_once_and_taken_again_later(monkeypatch: pytest.MonkeyPa
     assert readings._asked is None, "asked again before its time"
 
 
+def test_agent_imports_no_threads() -> None:
+    """Each fork of it would take a third longer."""
+    looks = "import sys; print(*{'threading', 'subprocess'} & set(sys.modules))"
+    program = f"import shunter.backends.node.session; {looks}"
+    words = [sys.executable, "-I", "-c", program]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "\n"
+
+
 def test_host_without_gpus_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "EVERY_S", 0.0)
     readings = Readings(telling({"gpus": [], "by": "", "code": 12}))
@@ -72,8 +83,8 @@ def test_driver_that_hangs_leaves_nothing_known_and_is_not_asked_again(
         assert readings.poll() is None
         assert readings._asked is asked
     finally:
-        asked.kill()
-        asked.communicate()
+        os.kill(asked.pid, signal.SIGKILL)
+        os.waitpid(asked.pid, 0)
 
 
 def program(

@@ -1,5 +1,6 @@
 """Generated traces: load, determinism, prefixes, bad parameters."""
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,29 @@ def test_longer_trace_begins_like_a_shorter_one(kind: str) -> None:
 
 def test_equal_arguments_give_equal_traces() -> None:
     assert generated() == generated()
+    assert generated() != generated(jobs=499)
+
+
+def test_generated_jobs_can_be_looked_up_and_gone_through() -> None:
+    choices = Choices(ends=EndShares(failed=0.3, cancelled=0.3))
+    jobs = generate_trace(
+        "philly-like", jobs=40, load=1.0, cluster_gpus=64, seed=7, choices=choices
+    ).jobs
+    assert [jobs[place] for place in range(40)] == [*jobs] == [*jobs[:15], *jobs[15:]]
+    assert (jobs[-1], jobs[-40]) == (jobs[39], jobs[0])
+    assert {job.ends for job in jobs} == {*JobEnd}, "ends are kept"
+    for place in (40, -41):
+        with pytest.raises(IndexError):
+            jobs[place]
+
+
+def test_a_generated_job_takes_little_memory() -> None:
+    tracemalloc.start()
+    trace = generate_trace("tiresias-like", jobs=20_000, load=0.9, cluster_gpus=64, seed=7)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # 25 bytes, where a record with its id and instants takes 200; and what few jobs share.
+    assert taken < 40 * len(trace.jobs)
 
 
 def test_trace_is_the_same_on_every_machine() -> None:
