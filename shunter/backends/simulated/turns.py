@@ -385,14 +385,18 @@ class Turns:
 
     def _end_quantum(self, node: NodeName, server: ServerTurns, now_us: int) -> None:
         """Choose who has the next turn; wait until who has none of it is at a boundary."""
-        turns = server.rotation.next_turns(now_us)
+        turns, members = server.rotation.next_turns(now_us), server.rotation.members.values()
         leaving = [
             JobId(name)
-            for member in server.rotation.members.values()
+            for member in members
             if member.mask and turns.get(member.name, 0) != member.mask
             for name in member.names
         ]
         if not leaving:
+            # A gang has its turns by the clock, so it may come to GPUs that nobody leaves.
+            if any(turns.get(member.name) and not member.mask for member in members):
+                self._change_hands(node, server, turns, now_us)
+                return
             server.rotation.switch(turns, now_us)
             self._settle(node, server, now_us)
             return

@@ -23,7 +23,9 @@ def config(folder: Path, rows: str, **tables: Any) -> LoadedConfig:
     policy = {**TURNS, "params": {"gandiva": {k: v for k, v in params.items() if v}}}
     if "min_runtime" in tables:
         policy["guards"] = {"min_runtime": tables.pop("min_runtime")}
-    nodes = [{"name": "n", "count": tables.pop("servers", 1), "gpus": 4}]
+    types = tables.pop("types", ["v100"])
+    count = tables.pop("servers", 1)
+    nodes = [{"name": each, "count": count, "gpus": 4, "type": each} for each in types]
     return config_of(folder, HEAD, *rows.split(), policy=policy, cluster={"nodes": nodes}, **tables)
 
 
@@ -112,6 +114,13 @@ TABLE = [
         [(60, "a", 4), (60, "b", 3), (500, "a", 2), (660, "a", 4)],
         {},
         servers=2,
+    ),
+    case(
+        "of servers of two types that are alike the first one makes room",
+        "a,0,1,5000,,4 b,0,2,5000,,4 c,500,2,100",
+        [(60, "a", 4), (60, "b", 4), (500, "a", 1)],
+        {},
+        types=["v100", "k80"],
     ),
 ]
 

@@ -61,6 +61,12 @@ but for those that move
     ),
     *cases(
         f"""
+a gang comes in its turn to the GPUs of a server that nobody leaves: j1 is on the other one
+    {TENS}; j0: 7 GPUs for 20, gpus_max=7; j1: 4 GPUs for 20, gpus_max=4; j2: 1 GPU for 50;
+    0: launch j0 on n0[0-2]+n1[0-3], launch j1 on n1[0-3], launch j2 on n0[3]
+    => 0: j0 starts, j1 starts, j2 starts, j0 has n0[0,1,2], j0 has n1[0,1,2,3], j2 has n0[3];
+       10: j0 waits, j1 has n1[0,1,2,3], j0 waits; 20: j0 has n0[0,1,2], j1 waits,
+       j0 has n1[0,1,2,3]; 30: j0 ends, j1 has n1[0,1,2,3]; 40: j1 ends; 50: j2 ends
 a turn goes on to the end of a mini-batch, of 7 and of 2
     {TENS}; {SEVENS}; j1: 1 GPU for 28, total_steps=14; {BOTH}; until 24
     => 0: j0 starts, j1 starts, j0 has n0[0]; 14: j0 waits, j1 has n0[0];
