@@ -19,7 +19,8 @@ from shunter.ask.log_reading import Advance, last_up_to, state_at
 from shunter.ask.recorded_terms import Began, Rebuild, config_of, last_start, terms_up_to
 from shunter.ask.run_history import RunHistory, run_history
 from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
-from shunter.ask.staged_terms import REMEMBERS, Term, takes_notes, term_on, told_term
+from shunter.ask.staged_terms import REMEMBERS, Term, takes_notes, term_on
+from shunter.ask.told_terms import told_term
 from shunter.ask.words import clock, fact_in_words, resources_in_words
 from shunter.core import JobResult, State, distribution, percentile
 from shunter.core.fold import SET_ASIDE

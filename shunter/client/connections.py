@@ -55,7 +55,16 @@ class Connections:
         """
         if self._is_closed:
             raise RuntimeError("the client is closed")
-        connection = self._unused() or _Connection(self._connected())
+        used = self._unused()
+        if used is not None:
+            try:
+                return self._answered(used, ask, read_s)
+            except CutError:  # the other end may have closed it just before
+                if ask.method != "GET":
+                    raise  # or it may have done what was asked
+        return self._answered(_Connection(self._connected()), ask, read_s)
+
+    def _answered(self, connection: "_Connection", ask: Ask, read_s: float | None) -> "Response":
         with ExitStack() as at_faults:
             at_faults.callback(connection.close)
             connection.send(ask, self._settings.headers, read_s)

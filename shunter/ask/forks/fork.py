@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from shunter.ask.forks.future import Future
 from shunter.ask.recorded_terms import Rebuild, last_start, terms_up_to
-from shunter.ask.staged_terms import Term, told_term
+from shunter.ask.staged_terms import Term
+from shunter.ask.told_terms import told_term
 from shunter.backends.simulated import Resumed, TotalWork
 from shunter.config import (
     ClusterSection,

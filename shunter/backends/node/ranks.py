@@ -115,7 +115,9 @@ def _become_rank(
     lock, unused = files
     os.setsid()
     for target, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(_opened_output(f"{folder}/{name}.{number}", user), target)
+        output = _opened_output(f"{folder}/{name}.{number}", user)
+        os.dup2(output, target)
+        os.close(output)  # it may lie behind the spans, which are of before
     group = order.cgroup
     if group:
         enter(group)

@@ -70,6 +70,24 @@ def test_connection_that_the_daemon_has_ended_is_made_anew(tmp_path: Path, first
         assert client.daemon() == {}
 
 
+def one_answer(taken: socket.socket) -> None:
+    """Answer a request, and end when the next one has come."""
+    answers(FINE)(taken)
+    assert taken.recv(65_536)
+
+
+def test_question_is_asked_again_where_a_used_connection_ends(tmp_path: Path) -> None:
+    with served(tmp_path / "s", one_answer, answers(FINE)) as client:
+        assert [client.daemon(), client.daemon()] == [{}, {}]
+
+
+def test_change_is_not_asked_again_where_a_used_connection_ends(tmp_path: Path) -> None:
+    with served(tmp_path / "s", one_answer) as client:
+        assert client.daemon() == {}
+        with pytest.raises(UnavailableError, match="went away"):
+            client.cancel("j1")
+
+
 def test_connection_with_half_an_answer_is_not_used_again(tmp_path: Path) -> None:
     def logs(taken: socket.socket) -> None:
         taken.recv(65_536)
