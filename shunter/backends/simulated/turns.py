@@ -392,8 +392,9 @@ class Turns:
             if member.mask and turns.get(member.name, 0) != member.mask
             for name in member.names
         ]
-        if not leaving:
-            server.rotation.switch(turns, now_us)
+        if not leaving:  # a gang whose turn comes gets GPUs that were idle as all do, and begins
+            stays = {each.name: each.mask for each in server.rotation.members.values()}
+            server.rotation.switch(stays, now_us)
             self._settle(node, server, now_us)
             return
         server.leaving = turns
