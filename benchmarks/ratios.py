@@ -399,14 +399,21 @@ GROUPS: dict[str, Callable[[Setting], Iterator[Row]]] = {
 
 def main() -> None:
     """Measure, and print the table as it comes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", type=Path)
-    parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--trace", type=Path, default=TRACES / "philly.csv")
-    parser.add_argument("--only", default=",".join(GROUPS))
-    parser.add_argument("--best-of", type=int, default=3)
-    parser.add_argument("--quick", action="store_true")
+    shown = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=shown)
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="another checkout")
+    parser.add_argument("--peers", action="store_true", help="run the other programs as well")
+    parser.add_argument(
+        "--trace", type=Path, default=TRACES / "philly.csv", help="Philly; default: %(default)s"
+    )
+    parser.add_argument("--only", default=",".join(GROUPS), help="groups of rows; default: all")
+    parser.add_argument("--best-of", type=int, default=3, help="runs of each; default: 3")
+    parser.add_argument("--quick", action="store_true", help="all once and small")
     options = parser.parse_args()
+    if unknown := [name for name in options.only.split(",") if name not in GROUPS]:
+        parser.error(
+            f"--only: there are no rows {', '.join(unknown)}; there are {', '.join(GROUPS)}"
+        )
     if not options.trace.exists():
         sys.exit(f"there is no trace {options.trace}; name one with --trace PATH")
     before = None

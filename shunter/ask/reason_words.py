@@ -189,8 +189,8 @@ REASONS: dict[str, ReasonWords] = {
     "share_met": ReasonWords(
         "it has had its share of time",
         "The policy divides time, and the job has had its share of a GPU type up to now: others "
-        "have their turn. The detail is `share:TYPE:TARGET:RECEIVED`; `why` says *got 0.35 of "
-        "its 0.33 share of v100*. Its turn comes as others get theirs.",
+        "have their turn. The detail is `share:TYPE:TARGET:RECEIVED`; `why` says *got a 0.35 "
+        "share of v100 where it was to have 0.33*. Its turn comes as others get theirs.",
         because="{share}; {short}",
         needs="its turn comes, as others get their shares",
     ),

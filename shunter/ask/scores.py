@@ -164,7 +164,7 @@ def _clause(
         return f"{asks} up to {percent:.3g} % of the cluster's GPUs, CPUs or memory"
     if measure in _OF_GROUPS:
         gpus = counted(number, "GPU") if number else "no GPU"
-        return f"{is_} of a {_OF_GROUPS[measure]} with {gpus} beside those that were divided"
+        return f"{is_} of a {_OF_GROUPS[measure]} with {gpus} besides those that the plan divided"
     if measure is Measure.gittins:
         return f"{has} a Gittins index of {number}"
     if measure is Measure.rho_step:

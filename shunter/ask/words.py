@@ -227,7 +227,7 @@ def share_in_words(gpu_type: str, target: float, received: float) -> str:
     kind = f" of {gpu_type}" if gpu_type else ""
     if not target:
         return f"got a {received:.2f} share{kind} where it was to have none"
-    return f"got {received:.2f} of its {target:.2f} share{kind}"
+    return f"got a {received:.2f} share{kind} where it was to have {target:.2f}"
 
 
 def names_partners(because: Because) -> bool:

@@ -37,7 +37,7 @@ def simulate(
         bool,
         typer.Option(
             "--plain-log",
-            help="Do not compress the log: plain SQL reads it, and it is five times as large.",
+            help="Do not compress the log: sqlite3 reads it; a long one is five times as large.",
         ),
     ] = False,
 ) -> None:

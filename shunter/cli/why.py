@@ -349,7 +349,7 @@ def _run(part: "Answer") -> str:
     if part["in_turns"]:
         where = f"attempt {part['attempt']} in turns, {_where(part)} its own"
     if part["room_made"]:
-        where += f", for which {part['room_made']}"
+        where += f" ({part['room_made']} for it)"
     return f"{where}: {part['ended_by']}" if part["ended_by"] else where
 
 

@@ -217,9 +217,10 @@ SENTENCES: dict[str, Callable[..., None]] = {
     rf"it was preempted at (\S+): outranked, because it had {USED}, for (.+)": preempted,
     rf"it needs {GPUS}, and (\d+) (?:is|are) free"
     r"(?:, (which|\d+ of them) (?:is|are) given to (.+) by the plan at (\S+?),?)?"
-    r"(?: and (\d+) with jobs that it may preempt)?; others rank before it": needs,
+    r"(?: and (\d+) (?:is|are) held by jobs that it may preempt)?; others rank before it": needs,
     rf"it needs {GPUS}, and (\d+) (?:is|are) free"
-    r"(?: and (\d+) with jobs that it may preempt)?; the plan at (\S+) starts it": starts,
+    r"(?: and (\d+) (?:is|are) held by jobs that it may preempt)?"
+    r"; the plan at (\S+) starts it": starts,
     r"(\w+) is what round (\d+) found at (\S+); the numbers are of (\S+), "
     r"and if nothing else happens the next round finds (?:the same|\w+)": found,
     r"it ranks ([\d,]+) of ([\d,]+) that wait, "

@@ -41,7 +41,7 @@ from shunter.events import Demand, JobId, NodeName, Reason, Resources, facts
 def term_now(story: JobEvents, state: State, rebuild: Rebuild) -> tuple[Term | None, str]:
     """Return the policy begun anew on a state; or None, and why it cannot be asked."""
     term, problem = term_on(story.started, state, _with_all_reasons(rebuild))
-    return term, f"it {problem}" if problem == REMEMBERS else problem
+    return term, f"its policy {problem}" if problem == REMEMBERS else problem
 
 
 def _with_all_reasons(rebuild: Rebuild) -> Rebuild:

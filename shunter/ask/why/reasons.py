@@ -268,8 +268,10 @@ def _room_with(found: Explanation, evidence: Wait, use: str) -> str:
     words = f"it needs {gpus_in_words(evidence.needed)}, and {evidence.free} {is_} free"
     words += idle_elsewhere(found, evidence) + use
     behind = found.present.room(evidence.reason).behind
-    more = "," if use else ""
-    return f"{words}{more} and {behind} with jobs that it may preempt" if behind else words
+    if not behind:
+        return words
+    more, is_ = "," if use else "", "is" if behind == 1 else "are"
+    return f"{words}{more} and {behind} {is_} held by jobs that it may preempt"
 
 
 @_named

@@ -35,6 +35,7 @@ from shunter.events import (
     JobId,
     JobSpec,
     Level,
+    NodeName,
     Reason,
     Resources,
     Share,
@@ -642,8 +643,16 @@ def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
     rest = [name for name in others if name not in partners]
     if rest:
         have = "has" if len(rest) == 1 else "have"
-        return f"{now}; {first_of(rest, _NAMED)} {have} turns on {nodes} too"
+        theirs = _servers_of(found, rest)
+        too = " and ".join(share.node for share in run.allocation.shares if share.node in theirs)
+        return f"{now}; {first_of(rest, _NAMED)} {have} turns on {too} too"
     return now if partners else f"{now}, alone"
+
+
+def _servers_of(found: Explanation, jobs: Sequence[JobId]) -> set[NodeName]:
+    """Return the servers on which some jobs hold GPUs."""
+    assert found.state is not None, "others are found in a state only"
+    return {share.node for each in jobs for share in found.state.jobs[each].held.shares}
 
 
 def _others(found: Explanation) -> list[JobId]:

@@ -58,7 +58,7 @@ def test_why_of_jobs_that_ended_says_who_was_moved_for_whom(tmp_path: Path) -> N
     )
 
     assert "attempt 1 on gpu1[3]: moved to gpu2[2] for gang" in moved
-    assert "attempt 1 on gpu1[0-3], for which c had to move: finished" in gang
+    assert "attempt 1 on gpu1[0-3] (c had to move for it): finished" in gang
 
 
 @pytest.mark.parametrize("sizing", ["proportional", "greedy", "tune"])

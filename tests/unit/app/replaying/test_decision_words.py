@@ -33,7 +33,7 @@ WORDS = {
     "las": r"las, because it had used .* GPU-(hour|second)s?, so it was in the \w+ queue",
     "srtf": r"srtf, because it needed .* more at base speed",
     "tiresias": r"because it was in the \w+ queue since T\+\S+ and had used .* GPU-",
-    "two_level": r"because it was of a queue with [1-9] GPUs? beside those that were divided",
+    "two_level": r"because it was of a queue with [1-9] GPUs? besides those that the plan divided",
 }
 
 
@@ -107,9 +107,9 @@ def test_a_rule_that_tells_its_numbers_is_not_told_by_what_the_policy_counts() -
 @pytest.mark.parametrize(
     ("measure", "number", "words"),
     [
-        (Measure.user_gpus, 0, "was of a user with no GPU beside those that were divided"),
-        (Measure.queue_gpus, 1, "was of a queue with 1 GPU beside those that were divided"),
-        (Measure.group_gpus, 3, "was of a group with 3 GPUs beside those that were divided"),
+        (Measure.user_gpus, 0, "was of a user with no GPU besides those that the plan divided"),
+        (Measure.queue_gpus, 1, "was of a queue with 1 GPU besides those that the plan divided"),
+        (Measure.group_gpus, 3, "was of a group with 3 GPUs besides those that the plan divided"),
         (
             Measure.load,
             0.375,

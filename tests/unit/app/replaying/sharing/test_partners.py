@@ -14,7 +14,7 @@ J1 = (job_id(1),)
     [
         (
             Because("target_share_beside", (0.5, 0.25), J1, "v100"),
-            "target share beside j1, got 0.25 of its 0.50 share of v100",
+            "target share beside j1, got a 0.25 share of v100 where it was to have 0.50",
         ),
         (Because("gavel_peer_beside", (0.5, 0.25), J1), "gavel_peer_beside (0.5, 0.25), beside j1"),
         (Because("gavel_peer", (0.5, 0.25)), "gavel_peer (0.5, 0.25)"),

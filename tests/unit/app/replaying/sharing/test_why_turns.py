@@ -96,6 +96,22 @@ def test_who_is_launched_or_stopped_waits_for_no_turn(job: str, at_s: int, now: 
     assert said["words"].startswith(now)
 
 
+def test_others_are_named_on_those_servers_only_on_which_they_have_turns() -> None:
+    wide, beside = allocation(n0=1, n1=1).shares, allocation(n1=1).shares
+    log: tuple[Event, ...] = (
+        *servers(1, 1),
+        job_submitted(0, 2),
+        job_submitted(1),
+        AllocationChanged(0, J0, Allocation(wide, Sharing.sliced), Because("test")),
+        AllocationChanged(0, J1, Allocation(beside, Sharing.sliced), Because("test")),
+        AttemptStarted(10 * S, J0, 1),
+        AttemptStarted(10 * S, J1, 1),
+    )
+    recorded = Recorded(log, rebuilt(policy("fifo"), RoundRules(10)))
+    said: Any = document(asyncio.run(asked(recorded, "j0", 20 * S)))["turns"]
+    assert "on n0 and n1 since T+00:00:10; j1 has turns on n1 too; " in said["words"]
+
+
 THERE = allocation(n0=2).shares
 REHOMED: tuple[Event, ...] = (
     *servers(2),

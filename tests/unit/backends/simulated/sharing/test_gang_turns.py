@@ -60,3 +60,11 @@ def test_all_servers_give_a_gang_its_turn_at_one_instant() -> None:
 def test_change_of_hands_is_of_nobody() -> None:
     events = played((2, 2), *(trace_job(one, 4, lasts=500) for one in range(2)), switch_us=2)
     assert sum(shares(events, 400).values()) == pytest.approx(0.8, abs=0.05)
+
+
+def test_gang_begins_its_turns_on_a_server_that_idles_in_between() -> None:
+    away, gangs = trace_job(0, 4, lasts=10), [trace_job(1, 8, lasts=400)]
+    gangs += [trace_job(number, 8, at=10 * number, lasts=400) for number in (2, 3)]
+    events = played((4, 4, 4, 4), away, *gangs)  # the last one is on a server of each of the others
+    assert list(shares(events, 300).values()) == pytest.approx([0.5, 0.5, 0.5], abs=0.05)
+    assert sum(isinstance(event, JobFinished) for event in events) == 4

@@ -144,8 +144,8 @@ def test_allocation_says_beside_whom_and_by_which_share() -> None:
 
     words = [because_in_words(event.because) for event in shared(outcome)]
     assert words == [
-        "target share beside j1, got 1.00 of its 1.00 share of v100",
-        "target share beside j0, got 1.00 of its 1.00 share of v100",
+        "target share beside j1, got a 1.00 share of v100 where it was to have 1.00",
+        "target share beside j0, got a 1.00 share of v100 where it was to have 1.00",
     ]
 
 
