@@ -142,7 +142,10 @@ def parse_address(text: str) -> UnixAddress | TcpAddress:
             )
         return UnixAddress(path)
     url = text.replace("tcp:", "http://", 1) if text.startswith("tcp:") else text
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no address of a daemon ({error}): {_FORMS}") from error
     try:
         port = parts.port
     except ValueError as error:
@@ -152,6 +155,10 @@ def parse_address(text: str) -> UnixAddress | TcpAddress:
     has_tls = parts.scheme == "https"
     if port is None:
         raise UsageError(f"{text!r} names no port: {_FORMS}")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError as error:
+        raise UsageError(f"{text!r} names no host that there can be ({error}): {_FORMS}") from error
     return TcpAddress(parts.hostname, port, has_tls)
 
 

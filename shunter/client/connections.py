@@ -6,6 +6,7 @@ of the CPU of `shunter queue`, and a daemon needs little of it.
 
 import select
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from urllib.parse import urlencode
@@ -161,9 +162,11 @@ class _Connection:
         self._socket = connected
         self._http = h11.Connection(h11.CLIENT, HEADERS_MOST)
         self._is_cut = False
+        self._read_s: float | None = None
 
     def send(self, ask: Ask, headers: Mapping[str, str], read_s: float | None) -> None:
         """Send a request; `read_s` is how long the other end may be silent from here on."""
+        self._read_s = read_s
         self._socket.settimeout(read_s)
         target = f"{ask.path}?{urlencode(ask.params)}" if ask.params else ask.path
         own = {"Accept": "*/*", **headers, **ask.headers}
@@ -185,10 +188,16 @@ class _Connection:
             pass  # it may have refused the request before it had read all of it
 
     def status(self) -> int:
-        """Return the status of the answer once it comes."""
+        """Return the status of the answer once it comes.
+
+        All of the headers, and all that comes before them, have the time of one silence: who sends
+        them without an end is no daemon.
+        """
+        until_s = None if self._read_s is None else time.monotonic() + self._read_s
         while True:
-            event = self._next()
+            event = self._next(until_s)
             if isinstance(event, h11.Response):
+                self._socket.settimeout(self._read_s)
                 return event.status_code
 
     def piece(self) -> bytes | None:
@@ -222,9 +231,18 @@ class _Connection:
         while left:
             left = left[self._socket.send(left) :]
 
-    def _next(self) -> h11.Event | type[h11.PAUSED]:
+    def _wait_until(self, until_s: float) -> None:
+        """Let the next read end at a moment; raise TimeoutError if it has come."""
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left_s)
+
+    def _next(self, until_s: float | None = None) -> h11.Event | type[h11.PAUSED]:
         try:
             while (event := self._http.next_event()) is h11.NEED_DATA:
+                if until_s is not None:
+                    self._wait_until(until_s)
                 received = self._socket.recv(RECEIVED_MOST)
                 self._is_cut = not received
                 self._http.receive_data(received)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import StartAnswer, attempts, messages, supervisors
+from shunter.backends.node import StartAnswer, attempts, messages, stat_of, supervisors
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import FORKS_AWAY, SLEEPS
 from tests.live.ssh.farm import parent_of
@@ -58,6 +58,12 @@ class Agent:
         while file not in [ready for ready, _ in self.poll.poll()]:
             pass
         assert self.own.hear(file) is None
+
+
+def stop(pid: int) -> None:
+    """Stop a process, and wait until it is."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: stat_of(pid)[:1] == [b"T"], "its stop")
 
 
 @pytest.fixture
@@ -141,6 +147,34 @@ def test_supervisor_is_dismissed_once_it_was_idle_for_long(
     idle = agent.runs(1)
     agent.own.dismiss()
     assert is_alive(idle)
+    monkeypatch.setattr(supervisors, "IDLE_S", 0.0)
+    agent.own.dismiss()
+    wait_for(lambda: not is_alive(idle), "its end")
+
+
+def test_stopped_supervisor_that_reads_no_order_is_killed(
+    agent: Agent, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = agent.runs(1)
+    stop(idle)
+    order = messages.Order.decoded(machine.order(SLEEPS, attempt=2))
+    file = agent.own.begin(str(machine.root), order, is_new=False)
+    assert isinstance(file, int)
+    agent.own.dismiss()
+    assert is_alive(idle)
+    monkeypatch.setattr(supervisors, "UNREAD_S", 0.0)
+    agent.own.dismiss()
+    assert agent.poll.poll(10_000)
+    assert agent.own.hear(file) == StartAnswer(answer="unknown")
+    wait_for(lambda: machine.state(2) == "absent", "the end of the lock in the message")
+    assert agent.runs(2) != idle
+
+
+def test_stopped_supervisor_is_dismissed_by_a_kill(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = agent.runs(1)
+    stop(idle)
     monkeypatch.setattr(supervisors, "IDLE_S", 0.0)
     agent.own.dismiss()
     wait_for(lambda: not is_alive(idle), "its end")

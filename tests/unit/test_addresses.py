@@ -36,7 +36,10 @@ def test_an_address_is_read(text: str, expected: UnixAddress | TcpAddress) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "8711", "ftp://a:1", "http://a", "http://:1", "http://a:1/b", "tcp:a:b", "unix:a.sock"],
+    [
+        *("", "8711", "ftp://a:1", "http://a", "http://:1", "http://a:1/b", "tcp:a:b"),
+        *("unix:a.sock", "http://a..b:1", "http://..:1", f"http://{'a' * 64}:1", "http://[::1:1"),
+    ],
 )
 def test_what_is_no_address_says_how_one_is_written(text: str) -> None:
     with pytest.raises(UsageError) as caught:

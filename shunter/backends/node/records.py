@@ -218,6 +218,12 @@ def stat_of(pid: object, proc: str = "/proc") -> list[bytes]:
         return []
 
 
+def stands_still(pid: int) -> bool:
+    """Say whether a process is stopped; one that has just ended is."""
+    said = stat_of(pid)
+    return not said or said[0] in b"TtZXx"
+
+
 def processes(proc: str = "/proc") -> dict[int, int]:
     """Return the parents of all processes that live; a zombie does not."""
     parents = {}

@@ -64,7 +64,7 @@ from shunter.backends.node.records import (
     processes,
     put,
     reap_children,
-    stat_of,
+    stands_still,
 )
 from shunter.backends.node.shapes import checked
 from shunter.backends.node.shares import Enforcement
@@ -693,13 +693,7 @@ class _Switch:
         if state != "running":
             return state
         pids = pids_of(self._root, key, parents)
-        return "stopped" if pids and all(map(_stands_still, pids)) else "running"
-
-
-def _stands_still(pid: int) -> bool:
-    """Say whether a process is stopped; one that has just ended is."""
-    said = stat_of(pid)
-    return not said or said[0] in b"TtZXx"
+        return "stopped" if pids and all(map(stands_still, pids)) else "running"
 
 
 class Unanswered:

@@ -7,11 +7,12 @@ It has one at a time: what is below it is of that attempt, and who kills it ends
 Each has a socket of whole messages (SOCK_SEQPACKET) in common with its agent:
 
     agent         an order, with the file by which the lock of its attempt is held
-    supervisor    what came of the start, and IDLE once it would take another one
+    supervisor    what came of the start, and IDLE with its process once it would take another one
 
 The lock is held all the time: by the agent, in the message, by the supervisor. The agent says when
 one has been idle for too long, by closing the socket, so no order meets one that is leaving. One
-that finds its agent gone ends once its attempt has.
+that finds its agent gone ends once its attempt has. A lock in a message that nobody reads would be
+held for ever, so one that was stopped (SIGSTOP) and leaves an order unread is killed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from contextlib import suppress
 
 from shunter.backends.node.messages import Order, StartAnswer
 from shunter.backends.node.ranks import close_all_but
-from shunter.backends.node.records import LINE_BYTES_MAX, failpoint
+from shunter.backends.node.records import LINE_BYTES_MAX, failpoint, kill, stands_still
 from shunter.backends.node.supervision import (
     Supervisor,
     answer_in,
@@ -40,6 +41,8 @@ from shunter.backends.node.supervision import (
 
 IDLE = b"idle"
 IDLE_S = 2.0
+UNREAD_S = 5.0
+"""An order that was not answered for so long may be unread: less than `backend.launch`."""
 ATTEMPTS_MOST = 1000
 """For so many attempts a supervisor is used: what it may hold by mistake is given back then."""
 ORDER_BYTES_MOST = 1 << 16
@@ -58,6 +61,8 @@ class Supervisors:
         self._poll = poll
         self._sockets: dict[int, socket.socket] = {}
         self._idle: dict[int, float] = {}  # since when; who was busy last is the last
+        self._given: dict[int, float] = {}  # when an order was handed over that is not answered
+        self._pids: dict[int, int] = {}  # of those that were idle once
 
     def __contains__(self, file: object) -> bool:
         """Say whether a file is the socket of one."""
@@ -93,29 +98,35 @@ class Supervisors:
             return None
         except OSError:  # it was killed before it had read what it was given
             said = b""
-        if said == IDLE:
+        self._given.pop(file, None)
+        if said.startswith(IDLE):
             self._idle[file] = time.monotonic()
+            self._pids[file] = int(said.removeprefix(IDLE))
             return None
         if not said:
             self._drop(file)
         return answer_in(said)
 
     def dismiss(self) -> None:
-        """Let those go that have been idle for too long."""
+        """Let those go that were idle for too long, and end those that read no order."""
         now_s = time.monotonic()
         for file, since_s in list(self._idle.items()):
             if now_s - since_s >= IDLE_S:
+                self._end_if_stopped(file)
                 self._drop(file)
+        for file, since_s in self._given.items():
+            if now_s - since_s >= UNREAD_S:
+                self._end_if_stopped(file)  # which we hear: nothing is known of the start then
 
     def patience_s(self, otherwise_s: float) -> float:
         """Return how long none is to be dismissed, at most so long."""
-        return min(otherwise_s, IDLE_S) if self._idle else otherwise_s
+        return min(otherwise_s, IDLE_S) if self._idle or self._given else otherwise_s
 
     def let_go(self) -> None:
         """Close what would hide our end from them, in a process that was forked."""
         for each in self._sockets.values():
             each.close()
-        self._sockets, self._idle = {}, {}
+        self._sockets, self._idle, self._given = {}, {}, {}
 
     def _hand_over(self, order: Order, lock: int) -> int | None:
         """Give an order to a supervisor that is idle; None if none takes it."""
@@ -125,6 +136,7 @@ class Supervisors:
             file, _ = self._idle.popitem()
             with suppress(OSError):  # it was killed meanwhile
                 self._sockets[file].sendmsg([line], with_it)
+                self._given[file] = time.monotonic()
                 failpoint("attempt handed over")
                 return file
         return None
@@ -146,9 +158,14 @@ class Supervisors:
         self._poll.register(ours, select.POLLIN)
         return ours.fileno()
 
+    def _end_if_stopped(self, file: int) -> None:
+        if stands_still(self._pids[file]):
+            kill(self._pids[file], signal.SIGKILL)
+
     def _drop(self, file: int) -> None:
         self._poll.unregister(file)
-        self._idle.pop(file, None)
+        for each in (self._idle, self._given, self._pids):
+            each.pop(file, None)
         self._sockets.pop(file).close()
 
 
@@ -164,7 +181,7 @@ def _be_supervisor(root: str, order: Order, lock: int, agent: socket.socket) -> 
             return
         _forget_attempt(own)
         failpoint("attempt given up")
-        agent.send(IDLE)
+        agent.send(IDLE + str(os.getpid()).encode())
         given = _receive(agent)
 
 

@@ -2,14 +2,15 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from shunter.client import Client
-from shunter.errors import UnavailableError, UsageError
+from shunter.client import Client, transport
+from shunter.errors import UnavailableError, UnreachableError, UsageError
 from tests.unit.client.test_lost_answers import unix_socket
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
@@ -140,3 +141,25 @@ def test_stream_that_is_cut_says_so_after_what_came(tmp_path: Path) -> None:
         assert next(output) == b"one"
         with pytest.raises(UnavailableError, match="went away"):
             next(output)
+
+
+@pytest.mark.parametrize(
+    ("begin", "again"),
+    [(b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n"), (b"", b"HTTP/1.1 100 Continue\r\n\r\n")],
+    ids=("headers", "hints"),
+)
+def test_answer_that_never_comes_to_its_body_is_waited_for_no_longer_than_a_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: bytes, again: bytes
+) -> None:
+    monkeypatch.setattr(transport, "READ_S", 0.3)
+
+    def drips(taken: socket.socket) -> None:
+        taken.recv(65_536)
+        taken.sendall(begin)
+        with suppress(BrokenPipeError):
+            for _ in range(100):
+                taken.sendall(again)
+                time.sleep(0.05)
+
+    with served(tmp_path / "s", drips) as client, pytest.raises(UnreachableError, match="in time"):
+        client.daemon()
