@@ -120,6 +120,25 @@ def test_idle_supervisor_that_was_killed_costs_no_attempt(agent: Agent) -> None:
     assert agent.runs(2) != idle
 
 
+def test_idle_supervisor_ends_with_its_reaper(agent: Agent) -> None:
+    idle = agent.runs(1)
+    os.kill(parent_of(idle), signal.SIGKILL)
+    wait_for(lambda: not is_alive(idle), "the end of the supervisor")
+    assert agent.runs(2) != idle
+
+
+def test_supervisor_whose_reaper_was_killed_has_no_other_attempt(
+    agent: Agent, machine: Machine
+) -> None:
+    program = "import time; time.sleep(1)"
+    _, answer = agent.starts(machine.order(program))
+    first = machine.supervisor(1)
+    os.kill(parent_of(first), signal.SIGKILL)
+    assert (answer.answer, machine.status(1)["code"]) == ("started", 0)
+    wait_for(lambda: not is_alive(first), "the end of the supervisor")
+    assert agent.runs(2) != first
+
+
 def test_idle_supervisor_obeys_no_signal_for_its_last_job(agent: Agent, machine: Machine) -> None:
     idle = agent.runs(1)
     before = (machine.folder() / "status").read_bytes()

@@ -27,7 +27,7 @@ import time
 from contextlib import suppress
 
 from shunter.backends.node.messages import Order, StartAnswer
-from shunter.backends.node.ranks import close_all_but
+from shunter.backends.node.ranks import close_all_but, tell_of_parents_end
 from shunter.backends.node.records import LINE_BYTES_MAX, failpoint, kill, stands_still
 from shunter.backends.node.supervision import (
     Supervisor,
@@ -174,15 +174,19 @@ def _be_supervisor(root: str, order: Order, lock: int, agent: socket.socket) -> 
     group = become_supervisor(agent.fileno(), is_bound=order.is_bound)
     if group is None:
         return
-    own = Supervisor(agent.fileno(), group)
+    own, reaper = Supervisor(agent.fileno(), group), os.getppid()
     given: tuple[Order, int] | None = (order, lock)
     for _ in range(ATTEMPTS_MOST):
         if given is None or not supervise(root, *given, own):
             return
         _forget_attempt(own)
+        tell_of_parents_end(signal.SIGKILL)  # without a reaper it may have no other attempt
+        if os.getppid() != reaper:
+            return
         failpoint("attempt given up")
         agent.send(IDLE + str(os.getpid()).encode())
         given = _receive(agent)
+        tell_of_parents_end(0)
 
 
 def _forget_attempt(own: Supervisor) -> None:
