@@ -101,7 +101,7 @@ class Supervisors:
         self._given.pop(file, None)
         if said.startswith(IDLE):
             self._idle[file] = time.monotonic()
-            self._pids[file] = int(said.removeprefix(IDLE))
+            self._pids[file] = int(said[len(IDLE) :])
             return None
         if not said:
             self._drop(file)

@@ -41,7 +41,9 @@ while pid > 1:
             pass
     above.append([pid, said, links])
     pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
-print(json.dumps({"files": files, "above": above}))
+rows = [line.split() for line in open("/proc/net/unix")]
+pairs = [f"socket:[{row[6]}]" for row in rows if len(row) == 7 and row[4] == "0005"]
+print(json.dumps({"files": files, "above": above, "pairs": pairs}))
 """
 IGNORES = """
 import signal, time
@@ -86,8 +88,11 @@ async def test_no_key_and_no_connection_reaches_a_job_or_its_supervisor(scratch:
             supervisors = found["above"][1 : pids.index(pilot.pid)]
             assert len(supervisors) == 3  # the supervisor, its reaper, the session
             assert not any(link.startswith("socket:") for link in found["files"].values())
+            assert not any(link.startswith("socket:") for link in found["above"][0][2])
             for _, said, links in (found["above"][0], *supervisors):
-                assert not any(link.startswith("socket:") for link in links)
+                # Session and supervisor talk by a pair of sockets without a name (SEQPACKET).
+                sockets = {link for link in links if link.startswith("socket:")}
+                assert sockets <= set(found["pairs"])
                 assert not any(line in text for text in said for line in secret)
             (theirs,) = [said for pid, said, _ in found["above"] if pid == pilot.pid]
             assert not any(line in text for text in theirs for line in secret)

@@ -218,6 +218,8 @@ def test_gang_goes_on_whole_where_its_scheduler_dies_before_any_rank_runs() -> N
         assert case.struck == list(case.points)
         assert bench.runs() == {f"j1.1.{rank}": 1 for rank in range(len(HOSTS))}, case.points
         told = [line[4] for line in bench.ledger()]
-        if case.points[0] in GANG_POINTS[:2]:  # nothing was sent yet
+        # Nothing was sent yet. Agents tell of a start beside their answers, so ranks may be let run
+        # before the scheduler comes to "supervisors answered".
+        if case.points[0] == "ask send":
             assert told[0] == "ended", f"a rank ran before {case.points[0]}"
     shutil.rmtree(root)
