@@ -19,6 +19,7 @@ CODE_CHECKERS: tuple[Checker, ...] = (
     bans.async_in_core,
     bans.blind_except,
     bans.clock_and_chance,
+    bans.newer_methods,
     bans.outside_world,
     bans.set_iteration,
     bans.unsorted_listing,

@@ -9,6 +9,7 @@ __all__ = [
     "async_in_core",
     "blind_except",
     "clock_and_chance",
+    "newer_methods",
     "outside_world",
     "set_iteration",
     "unsorted_listing",
@@ -19,6 +20,13 @@ PURE_FOLDERS = (
     "shunter/policies",
     "peers/shunter_peers/gavel",
     "peers/shunter_peers/queueing",
+)
+
+# What runs in a Python of a server or of a job, which may be 3.8; ruff looks at syntax alone.
+OLD_PYTHON_FOLDERS = ("shunter/backends/node", "shunter/train", "train")
+NEWER_METHODS = frozenset(
+    {"bit_count", "hardlink_to", "is_relative_to", "lcm", "pairwise"}
+    | {"removeprefix", "removesuffix", "to_thread", "with_stem"}
 )
 
 # The round loop waits, and the ports name what is awaited; nothing else in core is async.
@@ -126,6 +134,15 @@ def clock_and_chance(source: Source) -> Iterator[Finding]:
     for call in _calls(source):
         if _is_banned_call(qualified_name(call.func)):
             yield source.finding(call.lineno, f"calls {qualified_name(call.func)}")
+
+
+def newer_methods(source: Source) -> Iterator[Finding]:
+    """What runs in a Python of others calls nothing that 3.8 lacks."""
+    if not source.is_under(*OLD_PYTHON_FOLDERS):
+        return
+    for node in source.nodes(ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr in NEWER_METHODS:
+            yield source.finding(node.lineno, f"Python 3.8 has no {node.attr}")
 
 
 def async_in_core(source: Source) -> Iterator[Finding]:
