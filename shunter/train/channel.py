@@ -18,11 +18,12 @@ A line is a JSON object of at most 4096 bytes, which a FIFO takes in one piece::
     {"what": "acknowledged", "step"}         the request was seen; we stop at the next boundary
     {"what": "saved", "checkpoint", "step", "bytes"}     complete, on every rank
     {"what": "failed", "error", "step"}      it could not be saved, and the job goes on
+    {"what": "warned", "text", "step"}       a resume will not be exact, and why; once each
     {"what": "progress", "rank", "step", "batch_s", "batches", "state"}     each rank, once a second
     {"what": "turns", "rank", "ranks", "moves"}     each rank stands still where a turn ends
     {"what": "standing", "rank", "turn"}     each rank, once it does, for the order of that number
 
-Rank 0 alone tells the first three. Order: the file, acknowledged, saved, the processes exit with
+Rank 0 alone tells the first four. Order: the file, acknowledged, saved, the processes exit with
 75. `saved` never means "gone": GPUs are free when the processes are. After `failed`, or past its
 deadline, the supervisor uses the next stronger mode. `batch_s` is the mean of the `batches`
 mini-batches since the line before, without evaluation and saving.

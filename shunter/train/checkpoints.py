@@ -42,7 +42,11 @@ class Checkpoints:
         self._written: dict[int, int] = {}  # how often at a step: the same on all ranks
 
     def write(
-        self, step: int, state: Mapping[str, object], more: Callable[[Path], object] | None = None
+        self,
+        step: int,
+        state: Mapping[str, object],
+        more: Callable[[Path], object] | None = None,
+        prove: Callable[[Path], object] | None = None,
     ) -> tuple[Path, int]:
         """Save this rank's state of a step durably; return its folder and bytes.
 
@@ -50,6 +54,7 @@ class Checkpoints:
             step: the steps done.
             state: what can be read again (see `serialization`).
             more: writes the rest into the folder itself.
+            prove: raises where that could not be read again.
         """
         again = self._written.get(step, 0)
         self._written = {step: again + 1}
@@ -59,6 +64,8 @@ class Checkpoints:
         if more is not None:
             before = alive()
             wait_for_writers(folder, more(folder), before, may_be_empty=bool(self._rank))
+            if prove is not None:
+                prove(folder)
             _sync_tree(folder)
         write = partial(serialization.write, state=state)
         size = _write_synced(folder / f"rank-{self._rank}.state", write)

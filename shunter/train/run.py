@@ -30,7 +30,7 @@ from shunter.train.state import Parts
 from shunter.train.turns import device, turns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from shunter.train.batches import Batches
     from shunter.train.state import Whole
@@ -42,8 +42,11 @@ if TYPE_CHECKING:
 def start(
     *,
     save: Whole | None = None,
+    prove: Whole | None = None,
     load: Whole | None = None,
+    is_whole: Callable[[], bool] | None = None,
     replicated: Collection[str] = (),
+    made_with: Mapping[str, str] | None = None,
     save_every: int = 0,
     checkpoints: str | os.PathLike[str] | None = None,
     leave: Callable[[], NoReturn] | None = None,
@@ -54,7 +57,12 @@ def start(
 
     Args:
         save: writes what is no part into a folder; called on every rank.
+        prove: raises where what `save` has written could not be read again.
         load: reads it again.
+        is_whole: says at a boundary whether all of a mini-batch is in what is saved; always, by
+            default.
+        made_with: the version of each library in whose format `save` writes, by its name. A
+            checkpoint of other libraries is refused; of other versions there is a warning.
         replicated: names of parts that are equal on all ranks; rank 0 alone saves them.
         save_every: also save each so many steps, without stopping.
         checkpoints: the folder; under Shunter the environment's is the default.
@@ -74,13 +82,15 @@ def start(
         store,
         rank=rank,
         world=world,
-        parts=Parts(parts, replicated, save, load),
+        parts=Parts(parts, replicated, save, load, prove),
         leave=leave or leave_at_once,
         requests=Requests(environment.get(channel.SUSPEND) or os.devnull) if line else None,
         line=channel_line,
         turns=turns_of(channel_line, rank, world, move),
     )
     run.save_every = save_every
+    run.is_whole = is_whole or run.is_whole
+    run.made_with = dict(made_with or {})
     run.resume()
     atexit.register(run.finish)
     return run
@@ -108,6 +118,9 @@ class Run:
         # Whether all of a mini-batch is in what is saved; gradients that wait for others are not.
         self.is_whole: Callable[[], bool] = lambda: True
         self.is_evaluation_due = False
+        self.made_with: dict[str, str] = {}
+        # What an adapter trains, by name, beside the parts; `shunter.train.check` compares it.
+        self.observed: Callable[[], Mapping[str, object]] = dict
         self._checkpoints = checkpoints
         self._rank = rank
         self._world = self._saved_world = world
@@ -122,6 +135,7 @@ class Run:
         self._batches = AllBatches(self._parts.named.values())
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
+        self._warned: set[str] = set()
 
     @property
     def device(self) -> str:
@@ -249,11 +263,15 @@ class Run:
         try:
             path, size = self._write()
         except serialization.ERRORS as error:
-            _complain(f"{type(error).__name__}: {error}")
+            _complain(f"checkpoint failed: {type(error).__name__}: {error}")
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
                 self._answer("saved", checkpoint=str(path), bytes=size)
         self._step_rate.rest(time.monotonic())
+
+    def shown(self) -> dict[str, object]:
+        """Return what decides what comes next, by name, for a check to compare."""
+        return {**self.observed(), **self._parts.captured(self._rank)}
 
     def resume(self) -> None:
         """Load the newest complete checkpoint, if there is one."""
@@ -261,6 +279,7 @@ class Run:
         if self._checkpoints is None or folder is None:
             return
         first = self._checkpoints.read(folder, 0)
+        self._check_made_with(folder, first.get("made_with"))
         self._saved_world = first["world"]
         if first["world"] != self._world:
             self._parts.check_replicated(folder, first["world"], self._world)
@@ -289,6 +308,34 @@ class Run:
         except OSError:
             return  # the channel is gone, and with it whoever would have read this
         self._tell("finished")
+
+    def warn(self, text: str) -> None:
+        """Warn the owner, once, in the job's output and on the job, of what is not exact."""
+        if text in self._warned:
+            return
+        self._warned.add(text)
+        if not self._rank:
+            _complain(f"warning: {text}")
+        self._answer("warned", text=text)
+
+    def _check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
+        """Refuse a checkpoint of other libraries; those before this format do not say.
+
+        Raises:
+            ValueError: it is of other libraries.
+        """
+        if made_with is None or made_with == self.made_with:
+            return
+        if set(made_with) != set(self.made_with):
+            raise ValueError(
+                f"checkpoint {folder} was made with {_versions(made_with)}, this run is made with "
+                f"{_versions(self.made_with)}: resume it as it was, or name another folder of "
+                "checkpoints"
+            )
+        self.warn(
+            f"checkpoint {folder.name} was made with {_versions(made_with)}, and is resumed with "
+            f"{_versions(self.made_with)}: bits may differ"
+        )
 
     def _is_stop(self) -> bool:
         """Say whether every rank stops at this boundary."""
@@ -337,19 +384,21 @@ class Run:
                 "step": self.steps_done,
                 "epoch": self.epoch,
                 "world": self._world,
+                "made_with": self.made_with,
                 "parts": self._parts.captured(self._rank),
                 "batches": self._batches.state_dict(),
                 "chance": self._evaluation_chance if is_evaluating else state.chance(),
                 "evaluating": is_evaluating,
             },
             self._parts.save,
+            self._parts.prove,
         )
         if not self._rank:
             self._checkpoints.prune()
         return written
 
     def _not_saved(self, error: str) -> None:
-        _complain(error)
+        _complain(f"checkpoint failed: {error}")
         assert self._agreement is not None
         self._agreement.all_saved(self._agreed, saved=False)
         self._answer("failed", error=error)
@@ -373,12 +422,17 @@ class Run:
             self._line.tell("progress", **said, **self._step_rate.taken())
 
 
-def _complain(error: str) -> None:
-    """Say in the job's own output what failed; on a full disk nothing is said.
+def _versions(made_with: Mapping[str, str]) -> str:
+    named = [f"{name} {version}" for name, version in sorted(made_with.items())]
+    return ", ".join(named) or "no library of its own"
+
+
+def _complain(text: str) -> None:
+    """Say something in the job's own output; on a full disk nothing is said.
 
     It passes by `sys.stderr`, which would keep what it cannot write, and fail with it at the end.
     """
-    line = f"shunter: checkpoint failed: {error}\n".encode("utf-8", "backslashreplace")
+    line = f"shunter: {text}\n".encode("utf-8", "backslashreplace")
     with suppress(OSError):
         os.write(2, line)
 

@@ -148,9 +148,11 @@ class Parts:
         replicated: Collection[str] = (),
         save: Whole | None = None,
         load: Whole | None = None,
+        prove: Whole | None = None,
     ) -> None:
         check_parts(named)
         self.save = save
+        self.prove = prove
         self.load = load
         self.named = named
         self._replicated = replicated

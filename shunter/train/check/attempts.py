@@ -1,0 +1,183 @@
+"""Attempts of one script, as a supervisor would start them: a file that asks, a FIFO that answers.
+
+All attempts of a run share a working folder and a folder of checkpoints. Each is a process of its
+own and begins with another seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Tuple
+
+from shunter.train import channel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+Record = Dict[str, Any]
+Ask = Optional[Tuple[str, int]]
+LIMIT_S = 300
+QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONHASHSEED": "0"}
+_INHERITED_MEANS = ("SHUNTER_", "SLURM_")  # what a job's own environment would say of itself
+
+
+class Attempt(NamedTuple):
+    """What came of one process."""
+
+    code: int
+    records: list[Record]
+    told: list[Record]
+    output: str
+
+    @property
+    def saw(self) -> list[Record]:
+        """The records of its mini-batches."""
+        return [each for each in self.records if each["what"] == "saw"]
+
+    @property
+    def is_asked(self) -> bool:
+        return any(each["what"] == "asked" for each in self.records)
+
+    @property
+    def has_left(self) -> bool:
+        return self.code == channel.EXIT_SUSPENDED
+
+
+class Script:
+    """A script that attempts run; a context, which ends its warm process."""
+
+    def __init__(self, script: Path, words: Sequence[str], limit_s: int = LIMIT_S) -> None:
+        self.words = list(words)
+        self._limit_s = limit_s
+        environment = {**_surroundings(), **QUIET}
+        self._warm = subprocess.Popen(
+            [sys.executable, "-m", "shunter.train.check.warm", str(script.resolve())],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        self._environment = environment
+
+    def __enter__(self) -> Script:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._warm.stdin is not None
+        self._warm.stdin.close()
+        try:
+            self._warm.wait(self._limit_s)
+        except subprocess.TimeoutExpired:
+            self._warm.kill()
+            self._warm.wait()
+
+    def run(self, folder: Path, ask: Ask, workers: int | None, number: int = 1) -> Attempt:
+        """Run it as the attempt of that number, under a channel.
+
+        Args:
+            folder: of all attempts of this run.
+            ask: when to ask it to leave (see `watching.Watcher`).
+            workers: how many a loader has.
+            number: of the attempt; it is the seed as well.
+
+        Raises:
+            OSError: the process that imports for all attempts has ended.
+        """
+        own = folder / f"attempt-{number}"
+        own.mkdir(parents=True)
+        line = own / "channel"
+        os.mkfifo(str(line))
+        reader = os.open(str(line), os.O_RDWR | os.O_NONBLOCK)
+        try:
+            code = self._ran(
+                folder,
+                own,
+                ask,
+                workers,
+                number,
+                {
+                    channel.CHANNEL: str(line),
+                    channel.SUSPEND: str(own / "suspend"),
+                    channel.CHECKPOINTS: str(folder / "checkpoints"),
+                    channel.ATTEMPT: str(number),
+                },
+            )
+            told = _told(reader)
+        finally:
+            os.close(reader)
+        return Attempt(code, _records(own), told, _text(own / "output"))
+
+    def run_alone(self, folder: Path, workers: int | None) -> Attempt:
+        """Run it to its end outside Shunter."""
+        own = folder / "attempt-1"
+        own.mkdir(parents=True)
+        code = self._ran(folder, own, None, workers, 1, {})
+        return Attempt(code, _records(own), [], _text(own / "output"))
+
+    def _ran(
+        self,
+        folder: Path,
+        own: Path,
+        ask: Ask,
+        workers: int | None,
+        number: int,
+        told: Mapping[str, str],
+    ) -> int:
+        work = folder / "work"
+        work.mkdir(exist_ok=True)
+        request = {
+            "folder": str(work),
+            "environment": {**self._environment, **told},
+            "output": str(own / "output"),
+            "records": str(own / "records"),
+            "ask": ask,
+            "workers": workers,
+            "seed": number,
+            "limit_s": self._limit_s,
+            "words": self.words,
+        }
+        assert self._warm.stdin is not None
+        assert self._warm.stdout is not None
+        self._warm.stdin.write(json.dumps(request) + "\n")
+        self._warm.stdin.flush()
+        ended = self._warm.stdout.readline()
+        if not ended:
+            raise OSError("the process that imports what the script imports has ended")
+        return int(ended)
+
+
+def _surroundings() -> dict[str, str]:
+    """Return this environment, but for what it says of a job that a check may be part of."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(_INHERITED_MEANS)
+    }
+
+
+def _told(reader: int) -> list[Record]:
+    said = b""
+    with suppress(BlockingIOError):
+        while True:
+            said += os.read(reader, 1 << 16)
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def _records(own: Path) -> list[Record]:
+    return [json.loads(line) for line in _text(own / "records").splitlines()]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""

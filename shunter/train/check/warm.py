@@ -1,0 +1,93 @@
+"""A process that has imported what a script imports, and forks one for each time it runs.
+
+    python -m shunter.train.check.warm SCRIPT     requests on stdin, exit statuses on stdout
+
+Importing a library takes seconds, training for a check less. Only imports are shared: what a
+library does later (devices, threads) each process does for itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import random
+import runpy
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Import, then fork a process for each line that asks for one."""
+    script = Path(sys.argv[1])
+    for name in imported_by(script):
+        # What cannot be imported here, the script itself will say.
+        with suppress(Exception):
+            importlib.import_module(name)
+    for line in sys.stdin:
+        request = json.loads(line)
+        pid = os.fork()
+        if not pid:
+            _run(script, request)
+        status = os.waitpid(pid, 0)[1]
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        sys.stdout.write(f"{code}\n")
+        sys.stdout.flush()
+
+
+def imported_by(script: Path) -> list[str]:
+    """Return the modules that a script imports, but for Shunter's own, which a check replaces."""
+    found = []
+    for node in ast.walk(ast.parse(script.read_bytes(), str(script))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.append(node.module)
+    if any(name.split(".")[0] == "torch" for name in found):
+        found.append("torch._dynamo")  # which the first optimizer imports
+    return [name for name in found if name.split(".")[0] != "shunter"]
+
+
+def _run(script: Path, request: dict[str, Any]) -> None:
+    """Be a process that runs the script; its end is that of the script."""
+    signal.alarm(request["limit_s"])
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    descriptor = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for number, to in ((0, nothing), (1, descriptor), (2, descriptor)):
+        os.dup2(to, number)
+    try:
+        from shunter.train.check.watching import Watcher, watch
+
+        ask = tuple(request["ask"]) if request["ask"] else None
+        watch(Watcher(Path(request["records"]), ask, request["workers"]))
+        _seed(request["seed"])
+        sys.argv = [str(script), *request["words"]]
+        sys.path.insert(0, str(script.parent))
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit:
+        raise
+    except BaseException:  # noqa: BLE001  what an interpreter does with it
+        traceback.print_exc()
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _seed(number: int) -> None:
+    """Let what only a checkpoint carries over begin otherwise in each process."""
+    random.seed(number)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(number)
+
+
+if __name__ == "__main__":
+    main()
