@@ -57,6 +57,7 @@ class Batches(Generic[T]):
         self._is_given_out = False
         self._iterator: Callable[[], Any] = lambda: None
         self._generators: list[Any] = []
+        self.passes: Callable[[], None] = lambda: None  # is called with each batch
 
     def __iter__(self) -> Iterator[T]:
         if self._is_live() and not self.given:
@@ -157,6 +158,7 @@ class Batches(Generic[T]):
     def _counted(self, iterator: Iterator[T]) -> Iterator[T]:
         for batch in iterator:
             self.given += 1
+            self.passes()
             yield batch
         self._is_over = True
 
@@ -175,8 +177,14 @@ class Batches(Generic[T]):
         iterator = iter(self.source)
         if self._first is not None and not keeps:
             self._set_chance(self._first)
-        for _ in range(0 if keeps else self.given):
-            next(iterator)
+        for count in range(0 if keeps else self.given):
+            try:
+                next(iterator)
+            except StopIteration:
+                raise ValueError(
+                    f"the loader ends after {count} batches, and the checkpoint is after "
+                    f"{self.given} of them: give it the data that it had in the attempt before"
+                ) from None
         # The first loader that goes on finds the chance of the checkpoint, the others what it left.
         self._set_chance({"global": dict(self.resumed_chance) or before, "own": own})
         self.resumed_chance.clear()  # all loaders of a run have this same one
@@ -219,7 +227,10 @@ class Batches(Generic[T]):
 class AllBatches:
     """All loaders of a run: those without a name have a place in their epoch."""
 
-    def __init__(self, parts: Iterable[object] = ()) -> None:
+    def __init__(
+        self, parts: Iterable[object] = (), passes: Callable[[], None] = lambda: None
+    ) -> None:
+        self._passes = passes
         self._parts = [each for each in parts if loaders.is_of_chance(each)]
         self.pending: state.State = {}
         self.chance: state.State = {}
@@ -273,7 +284,7 @@ class AllBatches:
         if known is None:
             known = self._known[name] = Batches(source)
             known.resumed_chance, known.put_back = self.chance, self._put_back
-            known.parts = self._parts
+            known.parts, known.passes = self._parts, self._passes
             if name in self.pending:
                 known.load_state_dict(self.pending.pop(name))
         known.take(source)

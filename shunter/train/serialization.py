@@ -106,6 +106,12 @@ def read(path: Path) -> Any:
     return rest if tree is None else _unpickled(tree, rest)
 
 
+def size_of(state: object) -> int:
+    """Return the bytes that a state takes in a checkpoint, about."""
+    tree, apart = _dumped(state)
+    return len(tree) + sum(getattr(each, "nbytes", 0) for each in apart)
+
+
 class _Pickler(pickle.Pickler):
     """Pickles a state but for what torch has to write, which it puts into `apart`."""
 
