@@ -93,13 +93,12 @@ def _as_numpy(tensor: Any) -> Any:
 
 def _pieces_of_object(value: Any, depth: int) -> Iterator[bytes]:
     """Yield the state of what has one, else what pickle would write of a value."""
-    yield type(value).__qualname__.encode()
     if isinstance(value, (type, FunctionType, ModuleType)):
         yield _name_of(value).encode()
     elif isinstance(value, Enum):
-        yield value.name.encode()
+        yield f"{type(value).__qualname__}.{value.name}".encode()
     elif state.has_state(value):
-        yield from _pieces(state.captured(value), depth + 1)
+        yield from _pieces(state.captured(value), depth)  # the same as of what was captured
     else:
         yield from _pieces_of_reduced(value, depth)
 

@@ -27,7 +27,7 @@ _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdli
 _PACKAGES = ("site-packages", "dist-packages")
 _PLAIN = (bool, int, float, str, type(None))
 _DEPTH_MAX = 3
-_FEW = 20
+_FEW, _MANY = 20, 1000
 _BYTES_MAX = 1 << 24  # what is larger is data
 
 
@@ -85,6 +85,8 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, object]]:
 
 
 def _is_value(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= _MANY and all(type(each) in _PLAIN for each in value)
     is_tensor = hasattr(value, "detach") and not state.has_state(value)
     return type(value) in _PLAIN or hasattr(value, "__array__") or is_tensor
 

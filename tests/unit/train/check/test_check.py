@@ -119,7 +119,7 @@ def test_script_that_resumes_exactly_is_told_so(tmp_path: Path) -> None:
         ),
         pytest.param(
             (", noise=noise", ""),
-            ("other bits: loss, model; equal: batch", "with other bits: noise\n"),
+            ("other bits: loss, model, momentum; equal: batch", "with other bits: noise\n"),
             id="a generator that is no part",
         ),
         pytest.param(
@@ -167,19 +167,18 @@ def test_what_is_lost_is_named(
         assert words in found.because + "\n"
 
 
-def test_state_that_nobody_saves_in_an_evaluation_is_found(tmp_path: Path) -> None:
+def test_evaluation_that_changes_what_is_trained_is_found(tmp_path: Path) -> None:
     """Only where it is interrupted in mid-evaluation does this script go on otherwise."""
     found = checked(
         tmp_path,
         changed(
-            "run.evaluate(Loader())",
-            "Loader()",
             "            random.random()\n",
-            "            noise.random(); momentum.value *= 1.01; check.evaluating()\n",
+            "            momentum.value *= 1.01\n",
         ),
     )
-    assert found.outcomes("mid-epoch") == ["exact"]
-    assert found.outcomes("last batch") == ["different"]
+    assert found.outcomes("mid-epoch") == found.outcomes("last batch") == ["exact"]
+    assert found.outcomes("evaluation") == ["different"]
+    assert "loaded with other bits than it was saved with: momentum" in found.because
 
 
 def test_accumulated_gradients_are_waited_for(tmp_path: Path) -> None:
@@ -224,7 +223,8 @@ def test_script_that_ends_with_status_0_when_asked_is_wrong(tmp_path: Path) -> N
 
 
 def test_script_that_is_told_to_leave_and_does_not_is_wrong(tmp_path: Path) -> None:
-    found = checked(tmp_path, changed("run.step()", "run.boundary()"))
+    script = changed("run.step()", "run.boundary()", "run.evaluate(Loader())", "Loader()")
+    found = checked(tmp_path, script)
     assert found.code == 1
     assert "it was told to leave (`run.boundary()` was true), and ended with" in found.because
 
@@ -264,7 +264,7 @@ def test_script_that_does_not_load_is_wrong(tmp_path: Path) -> None:
         ),
         pytest.param(
             ("random.Random(2)", "random.SystemRandom()", ", noise=noise", ""),
-            ("two undisturbed runs differ at mini-batch 1 in loss, model: seed what it draws",),
+            ("two undisturbed runs differ at mini-batch 1 in loss, model, momentum: seed what it",),
             id="it is not deterministic",
         ),
         pytest.param(
@@ -354,7 +354,7 @@ def test_module_beside_a_script_is_its_own_in_each_process(tmp_path: Path) -> No
     """It draws when it is imported: a resumed run must not find what another process drew."""
     (tmp_path / "beside.py").write_text("import random\nnoise = random.SystemRandom().random()\n")
     found = checked(
-        tmp_path, changed("import random\n", "import random, beside\n", "0.9 *", "beside.noise *")
+        tmp_path, changed("import random\n", "import random, beside\n", "model.weight * x", "beside.noise * x")
     )
     assert found.code == 2
     assert "two undisturbed runs differ at mini-batch 1 in model" in found.error
