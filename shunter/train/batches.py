@@ -28,6 +28,7 @@ _ANOTHER = (
     'name each loader, as in run.batches(loader, "train")'
 )
 _PASS = "iteration"
+_OVER: Any = object()
 _TWICE = (
     "run.batches is asked for two loaders at a time: name each, as in "
     'run.batches(labelled, "labelled") and run.batches(unlabelled, "unlabelled")'
@@ -184,13 +185,11 @@ class Batches(Generic[T]):
         if self._first is not None and not keeps and not is_drawn_later:
             self._set_chance(self._first)
         for count in range(0 if keeps else self.given):
-            try:
-                next(iterator)
-            except StopIteration:
+            if next(iterator, _OVER) is _OVER:
                 raise ValueError(
                     f"the loader ends after {count} batches, and the checkpoint is after "
                     f"{self.given} of them: give it the data that it had in the attempt before"
-                ) from None
+                )
         # The first loader that goes on finds the chance of the checkpoint, the others what it left.
         self._set_chance({"global": dict(self.resumed_chance) or before, "own": own})
         self.resumed_chance.clear()  # all loaders of a run have this same one

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,11 +95,11 @@ class Checkpoints:
             _sync_tree(folder)
             files = _sizes(folder) if self._world == 1 else files
         size = _write_synced(
-            folder / f"rank-{self._rank}.state", lambda path: serialization.write(path, state)
+            folder / f"rank-{self._rank}.state", lambda path: serialization.put(path, state)
         )
         manifest = {"step": step, "bytes": size, "world": self._world, "files": files}
         text = json.dumps(manifest)
-        _write_synced(folder / f"rank-{self._rank}.json", lambda path: path.write_text(text))
+        _write_synced(folder / f"rank-{self._rank}.json", lambda path: _put_text(path, text))
         for each in (folder.parent, self.folder):
             _sync(each)
         return size
@@ -204,12 +205,23 @@ def _size_of(path: Path) -> int | None:
         return None
 
 
-def _write_synced(path: Path, write: Callable[[Path], int]) -> int:
-    """Have a file written whole and durable; return its bytes."""
+def _put_text(path: Path, text: str) -> Callable[[], None]:
+    path.write_text(text)
+    return lambda: None
+
+
+def _write_synced(path: Path, put: Callable[[Path], Callable[[], None]]) -> int:
+    """Have a file written whole, proven and durable; return its bytes.
+
+    Args:
+        path: the file.
+        put: writes it, and returns what proves it; that is called while the disk is at work.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        size = write(temporary)
-        _sync(temporary)
+        prove = put(temporary)
+        _sync_during(temporary, prove)
+        size = temporary.stat().st_size
         os.replace(temporary, path)  # noqa: PTH105  the same call
     finally:
         temporary.unlink(missing_ok=True)
@@ -224,6 +236,30 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync_during(path: Path, prove: Callable[[], None]) -> None:
+    """Make a file durable while something else is done.
+
+    Raises:
+        OSError: it cannot be made durable.
+    """
+    failed: list[OSError] = []
+
+    def sync() -> None:
+        try:
+            _sync(path)
+        except OSError as error:
+            failed.append(error)
+
+    syncing = threading.Thread(target=sync)
+    syncing.start()
+    try:
+        prove()
+    finally:
+        syncing.join()
+    if failed:
+        raise failed[0]
 
 
 def _sync_tree(folder: Path) -> None:

@@ -337,7 +337,7 @@ class Run:
             return
         self._step_rate.is_over = True
         if self.steps_done == self._resumed_at:
-            self._warn_if_asked("and ends without having come to a boundary: call run.step() in it")
+            self._warn_if_asked("and ends without having come to a boundary")
         try:
             if self._agreement is not None:
                 self._agreement.ends()
@@ -367,10 +367,7 @@ class Run:
         if self._requests is None or _ASKED in self._warned or not self._requests.open_number():
             return
         self._warned.add(_ASKED)
-        self.warn(
-            f"{_ASKED}, {text}; else it is ended, and loses what it has done since its last "
-            "checkpoint"
-        )
+        self.warn(f"{_ASKED}, {text}; a run that does not leave is ended, and loses work")
 
     def _newest(self, store: Checkpoints) -> tuple[Path, Any] | None:
         """Return the newest checkpoint that can be read, and what its first rank saved.
@@ -382,16 +379,24 @@ class Run:
             goes_on = f"goes on from {folders[0].name}" if folders else "begins at its start"
             self.warn(f"checkpoint {folder} is not whole ({lack}): the run {goes_on}")
         for folder in folders:
-            try:
-                return folder, store.read(folder, 0)
-            except serialization.ERRORS as error:
-                self.warn(
-                    f"checkpoint {folder} cannot be read ({type(error).__name__}: {error}): the "
-                    "run goes on from the one before, if there is one"
-                )
-                if self._world > 1 or folder == folders[-1]:
-                    raise
+            is_last = self._world > 1 or folder == folders[-1]
+            first = self._read_or_warn(store, folder, is_needed=is_last)
+            if first is not None:
+                return folder, first
         return None
+
+    def _read_or_warn(self, store: Checkpoints, folder: Path, *, is_needed: bool) -> Any:
+        """Return what the first rank has saved; None: that cannot be read, and need not be."""
+        try:
+            return store.read(folder, 0)
+        except serialization.ERRORS as error:
+            goes_on = "there is no other one" if is_needed else "the run goes on from another one"
+            self.warn(
+                f"checkpoint {folder} cannot be read ({type(error).__name__}: {error}): {goes_on}"
+            )
+            if is_needed:
+                raise
+            return None
 
     def _check_world(self, folder: Path, saved: int) -> None:
         """Refuse a checkpoint of other ranks where that cannot be right.

@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from shunter.train.check.points import Point
 
 EXACT, DIFFERENT, FAILED, ENDED, REFUSED = "exact", "different", "failed", "ended", "refused"
+_TOLD = (
+    "it was told to leave (`run.boundary()` was true), and ended with status 0 without having "
+    "saved: call `run.step()`, or save and call `run.saved_by_script(folder)`"
+)
+_ASKED = (
+    "it was asked to leave, and ended with status 0 without having saved: is `run.step()` called "
+    "after each mini-batch, or the adapter's callback in use?"
+)
+_EMPTY = (
+    "it runs in an empty folder: name what it reads by absolute paths, or link that there by "
+    "--link PATH"
+)
 _TAIL_LINES = 12
 _NAMES_MAX = 12
 
@@ -45,7 +57,8 @@ def verdict(point: Point, attempts: Sequence[Attempt], undisturbed: Sequence[Rec
     asked, left = _places(attempts)
     last = attempts[-1]
     is_stayed = len(attempts) < len(point.workers)
-    why = _why_it_stayed(last, len(_seen(attempts)) < len(undisturbed)) if is_stayed else ()
+    is_short = len(_seen(attempts)) < len(undisturbed)
+    why = _why_it_stayed(last, is_short=is_short) if is_stayed else ()
     if why:
         return Verdict(point.kind, FAILED, asked, left, why)
     if point.damage and not is_stayed:
@@ -78,10 +91,10 @@ def _of_bad_input(
         if not last.code and first_difference(seen, undisturbed) is None:
             where = f"it goes on from the checkpoint after mini-batch {left[before - 1]}"
             return Verdict(point.kind, EXACT, asked, left, (where,))
-    if point.damage != RANKS and not last.code:
-        if first_difference(_seen(attempts), undisturbed) is None:
-            where = "what the checkpoint lacks is not needed"
-            return Verdict(point.kind, EXACT, asked, left, (where,))
+    is_equal = first_difference(_seen(attempts), undisturbed) is None
+    if is_equal and not last.code and point.damage != RANKS:
+        where = "what the checkpoint lacks is not needed"
+        return Verdict(point.kind, EXACT, asked, left, (where,))
     if not last.code and first_difference(last.saw, undisturbed) is None:
         because = "it begins at its start again, though an earlier checkpoint is whole"
     else:
@@ -128,7 +141,7 @@ def _places(attempts: Sequence[Attempt]) -> tuple[tuple[int, ...], tuple[int, ..
     return tuple(asked), tuple(left)
 
 
-def _why_it_stayed(attempt: Attempt, is_short: bool) -> tuple[str, ...]:
+def _why_it_stayed(attempt: Attempt, *, is_short: bool) -> tuple[str, ...]:
     """Say why an attempt did not leave; nothing where it came to its end before it could."""
     failures = [each.get("error", "") for each in attempt.told if each["what"] == "failed"]
     if failures:
@@ -137,16 +150,8 @@ def _why_it_stayed(attempt: Attempt, is_short: bool) -> tuple[str, ...]:
         return (_ended(attempt), *_tail(attempt.output))
     is_told = any(each["what"] == "boundary" and each["stop"] for each in attempt.records)
     if is_told:
-        return (
-            "it was told to leave (`run.boundary()` was true), and ended with status 0 without "
-            "having saved: call `run.step()`, or save and call `run.saved_by_script(folder)`",
-        )
-    if is_short and attempt.is_asked:
-        return (
-            "it was asked to leave, and ended with status 0 without having saved: is `run.step()` "
-            "called after each mini-batch, or the adapter's callback in use?",
-        )
-    return ()
+        return (_TOLD,)
+    return (_ASKED,) if is_short and attempt.is_asked else ()
 
 
 def _ended(attempt: Attempt) -> str:
@@ -162,12 +167,8 @@ def _tail(output: str) -> list[str]:
 
 
 def _hint(output: str) -> list[str]:
-    if "No such file or directory" not in output and "FileNotFoundError" not in output:
-        return []
-    return [
-        "it runs in an empty folder: name what it reads by absolute paths, or link that there by "
-        "--link PATH"
-    ]
+    is_lost = "No such file or directory" in output or "FileNotFoundError" in output
+    return [_EMPTY] if is_lost else []
 
 
 def _what_lacks(

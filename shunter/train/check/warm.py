@@ -29,7 +29,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries print when they are imported
     # Where `-m` has put it, the folder of who called the check; a script would not see it.
-    if sys.path[0] in ("", os.getcwd()):
+    if sys.path[0] in ("", str(Path.cwd())):
         sys.path.pop(0)
     for name in imported_by(script):
         # What cannot be imported here, the script itself will say.

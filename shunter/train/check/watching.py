@@ -18,7 +18,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from shunter.train import channel, check, run, state
 from shunter.train.check.digests import digest, digests
@@ -79,13 +79,13 @@ class Watcher:
     def started(self, begun: WatchedRun) -> None:
         """Take what a run consists of, and what it has loaded, if it has."""
         self._run = begun
-        distributed = getattr(sys.modules.get("torch"), "distributed", None)
-        is_distributed = bool(distributed and distributed.is_available())
+        distributed: Any = getattr(sys.modules.get("torch"), "distributed", None)
+        is_distributed = distributed is not None and distributed.is_available()
         self._write(
             what="started",
             parts=list(begun.parts),
             own=begun.own_parts,
-            distributed=is_distributed and bool(distributed.is_initialized()),
+            distributed=is_distributed and distributed.is_initialized(),
         )
         if begun.resumed_from is not None:
             self.begins(begun.shown())
@@ -125,7 +125,7 @@ class Watcher:
 class WatchedRun(run.Run):
     """A run of which a watcher takes what passes."""
 
-    watcher: Optional[Watcher] = None
+    watcher: Watcher | None = None
 
     def boundary(self) -> bool:
         watcher = self._watcher()

@@ -401,10 +401,9 @@ def test_loader_without_length_goes_on_where_it_was(
     random.seed(5)
     whole = list(train(run_of(None, None, Model()), 0))
     random.seed(5)
-    found = []
+    found: list[list[float]] = []
     with pytest.raises(Left):
-        for batch in train(run_of(supervisor, store, Model()), stop):
-            found.append(batch)
+        found.extend(train(run_of(supervisor, store, Model()), stop))
     random.seed(9)
     supervisor.asks.unlink()
     found += train(run_of(None, store, Model(), 2), 0)
@@ -419,7 +418,7 @@ def test_loader_that_has_become_shorter_is_refused(store: Path) -> None:
             run.save()
             break
     again = run_of(None, store, Model(), 2)
-    with pytest.raises(ValueError, match="the loader ends after 3 batches, .* is after 5 of them"):
+    with pytest.raises(ValueError, match=r"the loader ends after 3 batches, .* is after 5 of them"):
         list(again.batches(range(3)))
 
 
@@ -435,20 +434,24 @@ def test_run_that_never_comes_to_a_boundary_is_warned_of_once(
     (told,) = warnings(supervisor)
     assert told == (
         f"the run is asked to leave, and {FEW_BATCHES + 5} batches have passed since the last "
-        "boundary: call run.step() after each mini-batch, and evaluate by run.evaluate; else it is "
-        "ended, and loses what it has done since its last checkpoint"
+        "boundary: call run.step() after each mini-batch, and evaluate by run.evaluate; a run that "
+        "does not leave is ended, and loses work"
     )
 
 
 def test_run_that_comes_to_boundaries_is_not_warned_of(supervisor: Supervisor, store: Path) -> None:
     """A boundary after 50 batches each: gradients are added up by hand."""
     run = run_of(supervisor, store, Model())
-    with pytest.raises(Left):
+
+    def train() -> None:
         for number, _ in enumerate(run.batches(range(500)), 1):
             if number == 120:
                 supervisor.ask()
             if number % 50 == 0:
                 run.step()
+
+    with pytest.raises(Left):
+        train()
     assert warnings(supervisor) == []
     assert run.steps_done == 3
 
