@@ -70,7 +70,7 @@ class Checkpoints:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             size = self._write_into(folder, step, state, more, prove)
-        except BaseException as error:
+        except serialization.ERRORS as error:
             lack = lack_of_space(folder, error)
             self.discard(folder)
             if lack is not None:
@@ -144,7 +144,7 @@ class Checkpoints:
         return found
 
     def prune(self) -> None:
-        """Remove all that is older than the newest complete checkpoints; only rank 0 should."""
+        """Remove what is older than the newest complete ones; only rank 0 should."""
         kept = self.complete()[:KEPT]
         found = self._all()
         for folder in found[found.index(kept[-1]) + 1 :] if len(kept) == KEPT else ():

@@ -24,7 +24,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Overdue:
-    """Whether more batches have passed without a boundary than a run needs to come to one."""
+    """Whether more batches have passed without a boundary than before."""
 
     def __init__(self) -> None:
         self.since = 0
@@ -55,7 +55,7 @@ class Incomplete:
 
 
 def is_growing(sizes: Sequence[int]) -> bool:
-    """Say whether each of the last checkpoints is far larger than the one before, in bytes."""
+    """Say whether the last checkpoints, in bytes, are each far larger."""
     last = sizes[-SIZES:]
     if len(last) < SIZES or last[-1] < _LEAST_BYTES:
         return False
@@ -70,7 +70,7 @@ def in_words(size: int) -> str:
 
 
 def lack_of_space(folder: Path, error: BaseException) -> str | None:
-    """Return what to tell where a full disk has ended the writing into a folder; else None.
+    """Return what to tell if a full disk has ended the writing; else None.
 
     The error itself may not say so: torch raises a RuntimeError that names a place in its code.
     """

@@ -386,7 +386,7 @@ class Run:
         return None
 
     def _read_or_warn(self, store: Checkpoints, folder: Path, *, is_needed: bool) -> Any:
-        """Return what the first rank has saved; None: that cannot be read, and need not be."""
+        """Return what the first rank saved; None: it cannot be read, nor must it."""
         try:
             return store.read(folder, 0)
         except serialization.ERRORS as error:

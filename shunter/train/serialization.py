@@ -7,10 +7,11 @@ that torch writes, and reads with `weights_only=True`::
     without torch    the pickle
     with torch       {"shunter": 2, "tree": the pickle, as bytes, "torch": [tensor, ...]}
 
-A state is written once it has been read again, in the way a later attempt reads it, and the bytes of
-its tensors have been compared with those in memory, which is quicker than the checksums of torch's
-archive. These are looked at where there is nothing to compare with: in files of trainers. Files that
-were written before (JSON, or the whole state as torch writes it) are still read.
+A state is written once it has been read again, in the way a later attempt reads it, and the bytes
+of its tensors have been compared with those in memory, which is quicker than the checksums of
+torch's archive. Those are looked at where there is nothing to compare with: in files of trainers,
+of tensors on a GPU. Files that were written before (JSON, or the whole state as torch writes it)
+are still read.
 """
 
 from __future__ import annotations
@@ -269,7 +270,7 @@ def _archive(path: Path, *, is_mapped: bool = False) -> tuple[bytes | None, Any]
 
 
 def _are_same(values: list[Any], written: list[Any]) -> bool | None:
-    """Say whether what a file holds has the bytes that were written; None: nobody can say here."""
+    """Say whether a file has the bytes that were written; None: nobody can say."""
     found = [_bytes_of(each) for each in values]
     expected = [_bytes_of(each) for each in written]
     if len(found) != len(expected) or None in found or None in expected:
@@ -299,7 +300,7 @@ class _Bytes(NamedTuple):
 
 
 def _bytes_of(value: Any) -> _Bytes | None:
-    """Return where a value lies; None: its bytes are not to be had, as those on a GPU."""
+    """Return where a value lies; None: its bytes cannot be had, as on a GPU."""
     torch = sys.modules["torch"]
     if isinstance(value, (torch.Size, torch.dtype, torch.device, torch.layout)):
         return _Bytes(value, 0, 0, None)

@@ -185,9 +185,9 @@ class Parts:
         own = [repr(name) for name in self.own()]
         if own:
             raise ValueError(
-                f"checkpoint {folder} is of {ranks(saved)}, this run has {world}: name what is equal on "
-                f"all ranks as `replicated` ({', '.join(own)}), run with as many ranks, or name "
-                "another folder of checkpoints"
+                f"checkpoint {folder} is of {ranks(saved)}, this run has {world}: name what is "
+                f"equal on all ranks as `replicated` ({', '.join(own)}), run with as many ranks, "
+                "or name another folder of checkpoints"
             )
 
     def restore(self, rank: int, saved: State, first: State) -> None:

@@ -192,7 +192,7 @@ class Script:
 
 
 def _surroundings() -> dict[str, str]:
-    """Return this environment, but for what it says of a job that a check may be part of."""
+    """Return this environment, but for what it says of a job."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from hashlib import blake2b
+from pickle import PickleError
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def _pieces_of_object(value: Any, depth: int) -> Iterator[bytes]:
 def _pieces_of_reduced(value: Any, depth: int) -> Iterator[bytes]:
     try:
         reduced = value.__reduce_ex__(_PROTOCOL)
-    except Exception as error:  # whatever an object does that cannot be pickled
+    except (AttributeError, RuntimeError, TypeError, ValueError, PickleError) as error:
         raise TypeError(
             f"of a {type(value).__qualname__} nobody can say whether its bits are equal: show its "
             "arrays, tensors, numbers and texts, or what has state_dict()"

@@ -92,7 +92,7 @@ def _is_value(value: object) -> bool:
 
 
 def _is_of_loader(value: object) -> bool:
-    """Say whether something is a loader, whose state is where `run.batches` has put it."""
+    """Say whether something is a loader: `run.batches` restores those."""
     kind = type(value)
     return kind.__module__.startswith("shunter.") or "DataLoader" in kind.__name__
 

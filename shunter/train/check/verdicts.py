@@ -142,7 +142,7 @@ def _places(attempts: Sequence[Attempt]) -> tuple[tuple[int, ...], tuple[int, ..
 
 
 def _why_it_stayed(attempt: Attempt, *, is_short: bool) -> tuple[str, ...]:
-    """Say why an attempt did not leave; nothing where it came to its end before it could."""
+    """Say why an attempt did not leave; nothing where it ended before it could."""
     failures = [each.get("error", "") for each in attempt.told if each["what"] == "failed"]
     if failures:
         return (f"it could not save: {failures[0]}",)
@@ -174,7 +174,7 @@ def _hint(output: str) -> list[str]:
 def _what_lacks(
     attempts: Sequence[Attempt], undisturbed: Sequence[Record], at: int
 ) -> tuple[str, ...]:
-    """Say what differs at the first mini-batch that does, and what was loaded otherwise."""
+    """Say what differs first, and what was loaded otherwise."""
     number, place = 0, at
     while number < len(attempts) - 1 and place >= len(attempts[number].saw):
         place -= len(attempts[number].saw)

@@ -17,7 +17,6 @@ import random
 import runpy
 import signal
 import sys
-import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -48,7 +47,7 @@ def main() -> None:
 
 
 def imported_by(script: Path) -> list[str]:
-    """Return the modules that a script imports, but for Shunter's own, which a check replaces.
+    """Return the modules that a script imports, but for Shunter's own.
 
     Raises:
         SyntaxError: it is no script of this Python.
@@ -75,20 +74,14 @@ def _run(script: Path, request: dict[str, Any]) -> None:
     for number, to in ((0, nothing), (1, descriptor), (2, descriptor)):
         os.dup2(to, number)
     _flush_each_line(sys.stdout)
-    try:
-        from shunter.train.check.watching import Watcher, watch
+    from shunter.train.check.watching import Watcher, watch
 
-        ask = tuple(request["ask"]) if request["ask"] else None
-        watch(Watcher(Path(request["records"]), ask, request["workers"]))
-        _seed(request["seed"])
-        sys.argv = [str(script), *request["words"]]
-        sys.path.insert(0, str(script.parent))
-        runpy.run_path(str(script), run_name="__main__")
-    except SystemExit:
-        raise
-    except BaseException:  # noqa: BLE001  what an interpreter does with it
-        traceback.print_exc()
-        sys.exit(1)
+    ask = tuple(request["ask"]) if request["ask"] else None
+    watch(Watcher(Path(request["records"]), ask, request["workers"]))
+    _seed(request["seed"])
+    sys.argv = [str(script), *request["words"]]
+    sys.path.insert(0, str(script.parent))
+    runpy.run_path(str(script), run_name="__main__")
     sys.exit(0)
 
 

@@ -20,7 +20,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shunter.train import channel, check, run, state
+from shunter.train import channel, run, state
+from shunter.train.check import showing
 from shunter.train.check.digests import digest, digests
 from shunter.train.check.holding import held
 
@@ -164,6 +165,6 @@ class WatchedRun(run.Run):
 
 def watch(watcher: Watcher) -> None:
     """Have the script's own calls, and every run of this process, reach a watcher."""
-    check._watcher = watcher  # noqa: SLF001  the face of this room, which scripts import
+    showing.watcher = watcher
     WatchedRun.watcher = watcher
     run.made_kind = WatchedRun
