@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from shunter.train import channel, loaders, serialization, state
-from shunter.train.agreement import Agreement, Alone, agreement, votes_folder
+from shunter.train.agreement import Agreement, TorchAgreement, agreement, votes_folder
 from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
@@ -131,6 +131,7 @@ class Run:
         self._line = line
         self._turns = turns
         self._agreement: Agreement | None = None
+        self._is_asked_always = False  # the others, whether they stop: a collective call
         self._agreed = 0
         self._tick = 0
         self._batches = AllBatches(self._parts.named.values(), self._passes_batch)
@@ -435,11 +436,12 @@ class Run:
         assert self._requests is not None
         if self._agreement is None:
             self._agreement = agreement(self._meeting(), self._rank, self._world)
+            self._is_asked_always = isinstance(self._agreement, TorchAgreement)
         self._tick += 1
         if self._turns is not None and self._turns.boundary(self._tick, self._agreement):
             self._step_rate.rest(time.monotonic())
         request = self._requests.open_number()
-        if not request and isinstance(self._agreement, Alone):
+        if not request and not self._is_asked_always:
             return False
         self._acknowledge(request)
         try:
