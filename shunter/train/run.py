@@ -247,7 +247,7 @@ class Run:
         """Tell that this rank has saved, and leave once all have."""
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
-            self._answer("saved", checkpoint=str(path), bytes=size)
+            self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
             self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
@@ -281,7 +281,7 @@ class Run:
             _complain(f"checkpoint failed: {type(error).__name__}: {error}")
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
-                self._answer("saved", checkpoint=str(path), bytes=size)
+                self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
         self._step_rate.rest(time.monotonic())
 
     def shown(self) -> dict[str, object]:

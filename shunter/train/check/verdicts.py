@@ -86,11 +86,15 @@ def _of_bad_input(
         if last.code > 0 and words:
             return Verdict(point.kind, REFUSED, asked, left, (f"it says: {words[0]}",))
         return Verdict(point.kind, FAILED, asked, left, (_ended(last), "it says nothing"))
-    for before in range(len(attempts) - 2, 0, -1):  # which of the checkpoints did it go on from?
-        seen = _seen([*attempts[:before], last])
-        if not last.code and first_difference(seen, undisturbed) is None:
-            where = f"it goes on from the checkpoint after mini-batch {left[before - 1]}"
-            return Verdict(point.kind, EXACT, asked, left, (where,))
+    began = [each["step"] for each in last.records if each["what"] == "started"]
+    at = first_difference(_seen([*attempts[:-2], last]), undisturbed)
+    if at is None and not last.code and left[:-1]:
+        where = f"it goes on from the checkpoint after mini-batch {left[-2]}"
+        return Verdict(point.kind, EXACT, asked, left, (where,))
+    if at is not None and not last.code and began and began[-1] in left[:-1]:
+        where = f"it goes on from the checkpoint after mini-batch {began[-1]}, with other bits"
+        lacks = (where, *_what_lacks([*attempts[:-2], last], undisturbed, at))
+        return Verdict(point.kind, DIFFERENT, asked, left, lacks, at + 1)
     is_equal = first_difference(_seen(attempts), undisturbed) is None
     if is_equal and not last.code and point.damage != RANKS:
         where = "what the checkpoint lacks is not needed"
@@ -224,9 +228,10 @@ def _other_bits(one: Record, other: Record) -> list[str]:
     unsaved = [name for name in differing(one["held"], other["held"]) if name in one["held"]]
     if unsaved:
         said.append(f"not given to train.start, and with other bits: {_listed(unsaved)}")
-    shown = set(other["seen"])
-    found = [name for name in differing(one["variables"], other["variables"]) if name not in shown]
-    variables = [name for name in found if name in one["variables"]]
+    shown = {*one["seen"].values(), None}
+    found = differing(one["variables"], other["variables"])
+    variables = [name for name in found if one["variables"].get(name) not in shown]
+    variables = [name for name in variables if name not in other["seen"]]
     if variables:
         said.append(f"variables of the script with other values: {_listed(variables)}")
     return said

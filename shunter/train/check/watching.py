@@ -3,7 +3,8 @@
 A record is a line of JSON::
 
     {"what": "saw", "epoch", "seen": {name: digest}, "chance", "held", "variables"}
-    {"what": "started", "parts", "own", "distributed"}   a run: parts by name, those of each rank
+    {"what": "started", "step", "parts", "own", "distributed"}   a run: where it begins, its parts
+                                             by name, those of which each rank has its own
     {"what": "begins", "seen"}               what was loaded, before the first mini-batch
     {"what": "batches"}                      a loader is followed by `run.batches`
     {"what": "boundary", "epoch", "whole", "stop"}   the run counted a mini-batch; is it to leave?
@@ -84,6 +85,7 @@ class Watcher:
         is_distributed = distributed is not None and distributed.is_available()
         self._write(
             what="started",
+            step=begun.steps_done,
             parts=list(begun.parts),
             own=begun.own_parts,
             distributed=is_distributed and distributed.is_initialized(),
@@ -147,6 +149,13 @@ class WatchedRun(run.Run):
     def resume(self) -> None:
         super().resume()
         self._watcher().started(self)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        # An adapter says what it trains after `start`. Has that been loaded there?
+        is_loaded = name == "observed" and self.resumed_from is not None
+        if is_loaded and self._parts.load is not None:
+            self._watcher().begins(self.shown())
 
     @property
     def parts(self) -> Mapping[str, object]:
