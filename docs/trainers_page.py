@@ -30,9 +30,7 @@ def _row(trainer: Trainer, result: Mapping[str, Any] | None) -> str:
     if result is None:
         version, resumes = trainer.packages[0].partition("==")[2], "not tried yet"
     else:
-        version = next(
-            version for name, version in result["versions"].items() if name != "python"
-        )
+        version = next(version for name, version in result["versions"].items() if name != "python")
         resumes = _resumes(result)
     cells = (trainer.library, version, trainer.leaves, resumes, trainer.does, trainer.limits)
     return "| " + " | ".join(cells) + " |"
@@ -56,7 +54,7 @@ def _points(known: list[Trainer], results: Mapping[str, Any]) -> Iterator[str]:
         yield f"## {trainer.library}: {trainer.name}\n"
         yield (
             f"`examples/trainers/{' '.join([trainer.script, *trainer.words])}`, "
-            f"{result['batches']} mini-batches, {result['date']}; {versions}.\n"
+            f"{result['batches']} mini-batches, {result['date']}; {versions}.{_served(result)}\n"
         )
         yield "| boundary | asked after | left after | resumed | |\n|---|---|---|---|---|"
         for each in result["points"]:
@@ -64,6 +62,18 @@ def _points(known: list[Trainer], results: Mapping[str, Any]) -> Iterator[str]:
             because = "; ".join(line for line in each["because"] if not line.startswith("|"))
             yield f"| {each['kind']} | {asked} | {left} | {each['outcome']} | {because} |"
         yield ""
+
+
+def _served(result: Mapping[str, Any]) -> str:
+    """Say what came of it under a daemon, where that was tried."""
+    served = result.get("served")
+    if served is None:
+        return ""
+    bits = f"differed: {served['difference']}" if served["difference"] else "had equal bits"
+    return (
+        f" As a job of a daemon with `las`, preempted, suspended, the daemon killed meanwhile, it "
+        f"{bits} ({served['date']})."
+    )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 """Check training libraries, and write what came of it for docs/reference/trainers.md.
 
-    python -m tests.trainers [NAME ...] [--keep] [--folder build/trainers]
+    python -m tests.trainers [NAME ...] [--served] [--keep] [--folder build/trainers]
 
 Each library is installed in an environment of its own, with its pinned version and the wheel of
 `shunter-train`; `python -m shunter.train.check` suspends its script everywhere. The environments
-take up to 2 GB each and are removed again, unless they are kept. It takes half an hour; the exit
-status is 1 where one is not as its entry says, 2 where one could not be tried.
+take up to 2 GB each and are removed again, unless they are kept. With `--served` they train as jobs
+of a daemon with `las` instead, all at a time (`served`). It takes half an hour; the exit status is
+1 where one is not as its entry says, 2 where one could not be tried.
 """
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import os
 import shutil
@@ -21,13 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.trainers.catalogue import RESULTS, ROOT, Trainer, trainers
+from tests.trainers.served import OFFLINE, differences
 
-OFFLINE = {
-    "HF_HUB_OFFLINE": "1",
-    "CUDA_VISIBLE_DEVICES": "",
-    "JAX_PLATFORMS": "cpu",
-    "WANDB_MODE": "disabled",
-}
 VERSIONS = """
 import json, platform
 from importlib import metadata
@@ -41,6 +37,7 @@ def main() -> int:
     """Check all, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m tests.trainers")
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--served", action="store_true", help="as jobs of a daemon")
     parser.add_argument("--keep", action="store_true", help="keep the environments for next time")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "trainers")
     told = parser.parse_args()
@@ -51,6 +48,8 @@ def main() -> int:
     wanted = [known[name] for name in told.names] or list(known.values())
     told.folder.mkdir(parents=True, exist_ok=True)
     sdk = _built(told.folder)
+    if told.served:
+        return _served(wanted, told.folder, sdk, keep=told.keep)
     status = 0
     for trainer in wanted:
         status = max(status, _tried(trainer, told.folder, sdk, keep=told.keep))
@@ -91,13 +90,35 @@ def _tried(trainer: Trainer, folder: Path, sdk: Path, *, keep: bool) -> int:
     return 0
 
 
+def _served(wanted: Sequence[Trainer], folder: Path, sdk: Path, *, keep: bool) -> int:
+    """Train with all at one daemon, keep what came of it; return an exit status."""
+    try:
+        trained = [(each, _installed(folder / each.name, each.packages, sdk)) for each in wanted]
+        with tempfile.TemporaryDirectory() as scratch:
+            found = differences(trained, Path(scratch))
+    finally:
+        for each in [] if keep else wanted:
+            shutil.rmtree(folder / each.name, ignore_errors=True)
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    for name, difference in found.items():
+        print(f"{name}: {difference or 'equal bits'}")
+        results[name]["served"] = {"date": _today(), "difference": difference}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 1 if any(found.values()) else 0
+
+
+def _today() -> str:
+    return dt.datetime.now(dt.UTC).date().isoformat()
+
+
 def _built(folder: Path) -> Path:
     """Return the wheel of the SDK, built from this checkout."""
     wheels = folder / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     _run(command, cwd=ROOT / "train")
-    return next(wheels.glob("*.whl"))
+    (wheel,) = sorted(wheels.glob("*.whl"))
+    return wheel
 
 
 def _installed(environment: Path, packages: Sequence[str], sdk: Path) -> Path:
@@ -115,9 +136,7 @@ def _installed(environment: Path, packages: Sequence[str], sdk: Path) -> Path:
 
 
 def _run(command: Sequence[str | Path], cwd: Path | None = None) -> str:
-    ran = subprocess.run(
-        command, cwd=cwd, env=_bare(), capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run(command, cwd=cwd, env=_bare(), capture_output=True, text=True, check=True)
     return ran.stdout
 
 
@@ -137,11 +156,9 @@ def _keep(trainer: Trainer, document: Mapping[str, Any], versions: Mapping[str, 
     named = [each.partition("==")[0].partition("[")[0] for each in trainer.packages]
     lower = {name.lower().replace("_", "-"): version for name, version in versions.items()}
     results[trainer.name] = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": _today(),
         "of": trainer.digest(),
-        "versions": {
-            name: lower[name.lower().replace("_", "-")] for name in ["python", *named]
-        },
+        "versions": {name: lower[name.lower().replace("_", "-")] for name in ["python", *named]},
         "batches": document["batches"],
         "lacking": document["lacking"],
         "points": document["points"],
