@@ -138,7 +138,13 @@ def test_words_of_others_are_made_such_that_they_can_be_kept() -> None:
 
 SAID: dict[str, Any] = {"rank": 0, "step": 7, "ranks": 2, "turn": 1, "text": "t"}
 NOTED: dict[str, Any] = {
-    **{"n": 1, "at_ns": 5, "mode": "signal", "count": 3, "cause": "c", "mask": 1, "text": "t"},
+    "n": 1,
+    "at_ns": 5,
+    "mode": "signal",
+    "count": 3,
+    "cause": "c",
+    "mask": 1,
+    "text": "t",
 }
 
 
