@@ -86,7 +86,7 @@ class Surroundings:
             if _is_of_others(handler) and handler != channel.BELL.ring:
                 self._warn(
                     f"{name}, with which Shunter may ask this job to leave, is handled by "
-                    f"{whose(handler)}: the SDK hears no signal any more, only its file"
+                    f"{whose(handler)}, which may end it before it has saved"
                 )
         handler = signal.getsignal(signal.SIGTERM)
         owner = whose(handler)

@@ -150,7 +150,9 @@ async def test_status_of_0_when_asked_to_leave_is_not_believed_blindly(
         job_id = await site.submit(job, NOBODY)
         await speaks(site)
         await site.tell(site.commands.suspend(job_id, NOBODY))
-        seen = await events_until(site, lambda seen: of(seen, JobSuspended) + of(seen, JobFinished))
+        seen = await events_until(
+            site, lambda seen: bool(of(seen, JobSuspended) or of(seen, JobFinished))
+        )
         assert type(seen[-1]) is case.what
         warnings = [one.text for one in of(seen, JobWarned)]
         assert len(warnings) == bool(case.warning)
