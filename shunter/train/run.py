@@ -279,7 +279,7 @@ class Run:
         if self._checkpoints is None or folder is None:
             return
         first = self._checkpoints.read(folder, 0)
-        self._check_made_with(folder, first.get("made_with"))
+        self.check_made_with(folder, first.get("made_with"))
         self._saved_world = first["world"]
         if first["world"] != self._world:
             self._parts.check_replicated(folder, first["world"], self._world)
@@ -318,7 +318,7 @@ class Run:
             _complain(f"warning: {text}")
         self._answer("warned", text=text)
 
-    def _check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
+    def check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
         """Refuse a checkpoint of other libraries; those before this format do not say.
 
         Raises:
