@@ -243,6 +243,11 @@ class AllBatches:
         self._known: dict[str, Batches[Any]] = {}
         self._is_in_epoch = False
 
+    @property
+    def is_used(self) -> bool:
+        """Whether any loader was given."""
+        return bool(self._known)
+
     @contextmanager
     def epoch(self) -> Iterator[None]:
         """While it lasts, the order of loaders without a name says which is which."""

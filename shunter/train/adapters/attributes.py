@@ -27,7 +27,7 @@ def data_of(holder: object, but: Collection[str] = ()) -> dict[str, Any]:
 
 def is_data(value: object, depth: int = 0) -> bool:
     """Say whether a value is data through and through."""
-    if isinstance(value, _PLAIN) or isinstance(value, _of_numpy()):
+    if isinstance(value, (*_PLAIN, *_of_numpy())):
         return True
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):

@@ -10,7 +10,6 @@ The trainers of TRL and Sentence Transformers are such Trainers.
 from __future__ import annotations
 
 import json
-import signal
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -179,14 +178,6 @@ def _check_resumed(run: Run, folder: Path) -> None:
 
 def _warn(run: Run, args: Any, loader: Any) -> None:
     """Warn of what will not be exact, or be lost."""
-    handler = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
-    is_of_trainer = type(handler).__module__.startswith("transformers.")
-    if getattr(args, "enable_jit_checkpoint", False) or is_of_trainer:
-        run.warn(
-            "enable_jit_checkpoint: at SIGTERM the Trainer writes a checkpoint that may lie "
-            "between backward and the optimizer's step, and ends with status 0, as if it had "
-            "finished; leave it off, and Shunter asks for one between two steps"
-        )
     if getattr(args, "save_only_model", False):
         run.warn(
             "save_only_model: such checkpoints have no optimizer, so that none is accepted, and "

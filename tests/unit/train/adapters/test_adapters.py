@@ -117,7 +117,7 @@ def test_trainer_that_has_loaded_no_optimizer_does_not_go_on(
     assert not supervisor.told("warned")
 
 
-@pytest.mark.parametrize("option", ["enable_jit_checkpoint", "save_only_model", "ignore_data_skip"])
+@pytest.mark.parametrize("option", ["save_only_model", "ignore_data_skip"])
 def test_option_with_which_a_resume_is_not_exact_is_told(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
