@@ -28,6 +28,7 @@ from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.faults import SIZES, Incomplete, Overdue, in_words, is_growing
 from shunter.train.leaving import alive, leave_at_once, wait_for_writers
 from shunter.train.state import Parts, ranks
+from shunter.train.surroundings import Surroundings, check_workers
 from shunter.train.turns import device, turns_of
 
 if TYPE_CHECKING:
@@ -92,8 +93,11 @@ def start(
     run.save_every = save_every
     run.is_whole = is_whole or run.is_whole
     run.made_with = dict(made_with or {})
+    if line:
+        run.surroundings = Surroundings(run.warn, environment)
+        run.surroundings.begin()
     run.resume()
-    atexit.register(run.finish)
+    atexit.register(run.exits)
     return run
 
 
@@ -141,6 +145,7 @@ class Run:
         self._overdue, self._incomplete = Overdue(), Incomplete()
         self._sizes: list[int] = []
         self._resumed_at = 0
+        self.surroundings: Surroundings | None = None  # until it has passed its first boundaries
 
     @property
     def device(self) -> str:
@@ -159,6 +164,8 @@ class Run:
         self.steps_done += 1
         if self._requests is None:
             return False
+        if self.surroundings is not None:
+            self._look_around(self.surroundings)
         if self._turns is not None and self._turns.was_interrupted():
             self._step_rate.skip()
         if self._step_rate.passes(time.monotonic()):
@@ -185,6 +192,7 @@ class Run:
                 yield self.epoch
             self.epoch += 1
             self._batches.next_epoch()
+        self.completed()
 
     def batches(self, source: Iterable[T], name: str = "") -> Batches[T]:
         """Return a loader whose position is saved; resumed, it goes on where it was.
@@ -197,6 +205,7 @@ class Run:
             ValueError: another one without a name is in use, or was before outside `epochs`.
         """
         loaders.check_loader(source)
+        check_workers(self.warn, source)
         name = name or self._batches.name_of(source)
         if name in self._batches.pending and self._saved_world != self._world:
             check_other_ranks(source, name, self._saved_world, self._world)
@@ -298,7 +307,7 @@ class Run:
         if self._checkpoints is None or found is None:
             return
         folder, first = found
-        self._check_made_with(folder, first.get("made_with"))
+        self.check_made_with(folder, first.get("made_with"))
         self._saved_world = first["world"]
         if first["world"] != self._world:
             self._check_world(folder, first["world"])
@@ -332,8 +341,26 @@ class Run:
             state.seed(f"{self.steps_done}/{self._rank}")
             self._batches.chance = state.chance()
 
+    def completed(self) -> None:
+        """Tell that the training has come to its end; an evaluation may follow, say.
+
+        `epochs` tells it after its last one. A job that ends with status 0 after that is finished,
+        though it was asked to leave meanwhile, unless SIGTERM has ended it.
+        """
+        if self._requests is not None and not self._step_rate.is_over:
+            self._tell("completed")
+
     def finish(self) -> None:
-        """Tell that no further boundary comes; also done at the end of the process."""
+        """Tell, as the last line of a script, that all is done and no boundary comes.
+
+        A job that ends with status 0 after that is finished, whatever has ended it.
+        """
+        if self._requests is not None and not self._step_rate.is_over:
+            self._tell("done")
+        self.exits()
+
+    def exits(self) -> None:
+        """Tell that no further boundary comes; done at the end of the process."""
         if self._requests is None or self._step_rate.is_over:
             return
         self._step_rate.is_over = True
@@ -412,7 +439,7 @@ class Run:
                 f"{ranks(self._world)}: what `save` has written has to fit `load` there"
             )
 
-    def _check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
+    def check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
         """Refuse a checkpoint of other libraries; those before this format do not say.
 
         Raises:
@@ -430,6 +457,11 @@ class Run:
             f"checkpoint {folder.name} was made with {_versions(made_with)}, and is resumed with "
             f"{_versions(self.made_with)}: bits may differ"
         )
+
+    def _look_around(self, surroundings: Surroundings) -> None:
+        surroundings.boundary(takes_batches=self._batches.is_used)
+        if surroundings.is_over:
+            self.surroundings = None
 
     def _is_stop(self) -> bool:
         """Say whether every rank stops at this boundary."""
