@@ -38,7 +38,7 @@ def _row(trainer: Trainer, result: Mapping[str, Any] | None) -> str:
 
 def _resumes(result: Mapping[str, Any]) -> str:
     points = result["points"]
-    good = sum(each["outcome"] in ("exact", "ended") for each in points)
+    good = sum(each["outcome"] in ("exact", "ended", "refused") for each in points)
     if good == len(points):
         return f"exactly, {good} of {good}"
     return f"**not exactly**, {good} of {len(points)}"

@@ -6,6 +6,7 @@ everything that goes into it, so what the script shows first (the batch) is name
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.train.check.points import RANKS
@@ -29,6 +30,7 @@ _EMPTY = (
     "it runs in an empty folder: name what it reads by absolute paths, or link that there by "
     "--link PATH"
 )
+_SCRATCH = re.compile(r"\S*shunter-check-\w+/\d+/")  # another one in each check
 _TAIL_LINES = 12
 _NAMES_MAX = 12
 
@@ -84,7 +86,8 @@ def _of_bad_input(
     if last.code and not last.saw:
         words = [line for line in last.output.splitlines() if line.strip()][-1:]
         if last.code > 0 and words:
-            return Verdict(point.kind, REFUSED, asked, left, (f"it says: {words[0]}",))
+            says = _SCRATCH.sub("", words[0])
+            return Verdict(point.kind, REFUSED, asked, left, (f"it says: {says}",))
         return Verdict(point.kind, FAILED, asked, left, (_ended(last), "it says nothing"))
     began = [each["step"] for each in last.records if each["what"] == "started"]
     at = first_difference(_seen([*attempts[:-2], last]), undisturbed)

@@ -421,14 +421,14 @@ from shunter.train import check
 weight, own = 0.5, pathlib.Path("own")
 run = train.start()
 for folder in sorted(own.glob("*"), key=lambda path: int(path.name))[-1:]:
-    weight, run.steps_done = float((folder / "weight").read_text()), int(folder.name)
+    weight, run.steps_done = float.fromhex((folder / "weight").read_text()), int(folder.name)
 while run.steps_done < 12:
     weight -= 0.1 * (weight - 1)
     check.saw(run.steps_done // 4, weight=weight)
     if run.boundary():
         folder = own / str(run.steps_done)
         folder.mkdir(parents=True)
-        (folder / "weight").write_text(f"{weight!r:<20}")
+        (folder / "weight").write_text(weight.hex())
         run.saved_by_script(folder)
 """
 
