@@ -23,20 +23,17 @@ def page() -> str:
     """Return the page."""
     before, _, _ = PAGE.read_text(encoding="utf-8").partition(MARK)
     lines = [before + MARK, ""]
-    for name, rows in kept().items():
-        lines += [f"### {name}", "", f"{rows['version']}, measured on {rows['date']}.", ""]
-        lines += ["| what happens | what comes of it |", "|---|---|"]
-        lines += [f"| SIG{_signals(signal)} to the launcher | {row} |" for signal, row in rows["signals"].items()]
-        lines += [f"| {_of_ranks(what)} | {row} |" for what, row in rows["ends"].items()]
+    for name, found in kept().items():
+        lines += [f"### {name}", "", f"{found['version']}, measured on {found['date']}.", ""]
+        lines += ["| what happens | the launcher; its ranks |", "|---|---|"]
+        lines += [f"| {_in_words(what)} | {row} |" for what, row in found["rows"].items()]
         lines.append("")
     return "\n".join(lines)
 
 
-def _signals(names: str) -> str:
-    return names.replace(", ", ", then SIG")
-
-
-def _of_ranks(what: str) -> str:
+def _in_words(what: str) -> str:
+    if what.startswith("SIG"):
+        return f"{what.replace(', ', ', then ')} to the launcher"
     return f"of its ranks, {what}"
 
 

@@ -58,7 +58,7 @@ def main() -> None:
 
     model, device, flags, size = sys.argv[1:]
     if flags == "flags":
-        torch.use_deterministic_algorithms(True)
+        torch.use_deterministic_algorithms(mode=True)
         torch.backends.cudnn.benchmark = False
     task = Task(model, device, is_small=size == "small")
     begun_s = 0.0

@@ -10,11 +10,11 @@ import json
 import sys
 import time
 
-from shunter import train  # before torch: a request during its import is seen
-
 import torch
 from torch import nn
 from torch.nn import functional
+
+from shunter import train  # before torch: a request during its import is seen
 
 GPTS = {  # layers, width, heads, tokens of a sequence, sequences of a mini-batch
     "gpt-1.3b": (24, 2048, 16, 1024, 4),
@@ -34,7 +34,12 @@ class Gpt(nn.Module):
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(tokens, width)
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(
-                width, heads, 4 * width, dropout=0.1, activation="gelu", batch_first=True,
+                width,
+                heads,
+                4 * width,
+                dropout=0.1,
+                activation="gelu",
+                batch_first=True,
                 norm_first=True,
             )
             for _ in range(layers)
@@ -83,9 +88,7 @@ class Task:
             self._shape = (sequences, tokens)
             self.model = Gpt(layers, width, heads, tokens, self._words)
         self.model.to(device)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=1e-4, fused=device == "cuda"
-        )
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=device == "cuda")
 
     def step(self) -> torch.Tensor:
         """Train with one mini-batch; return its loss."""

@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from benchmarks.gpu.machine import Machine
 
@@ -33,7 +35,7 @@ class Job:
         *,
         attempt: int = 1,
         takes_turns: bool = False,
-        environment: "dict[str, str] | None" = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.folder, self.own = folder, folder / f"attempt-{attempt}"
         self.own.mkdir(parents=True)
@@ -67,7 +69,7 @@ class Job:
             )
         self.begun_s = time.monotonic()
 
-    def __enter__(self) -> "Job":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,7 +101,7 @@ class Job:
         """Wait until so many mini-batches are done."""
         self.wait(lambda: len(self.steps()) >= count, f"{count} mini-batches")
 
-    def wait(self, is_so: Any, what: str, limit_s: float = PATIENCE_S) -> None:
+    def wait(self, is_so: Callable[[], bool], what: str, limit_s: float = PATIENCE_S) -> None:
         """Wait for something while the job lives.
 
         Raises:
@@ -141,7 +143,7 @@ class Job:
     def batch_s(self) -> float:
         """Return the median of the last mini-batches."""
         times = self.steps()[-50:]
-        gaps = sorted(later - earlier for earlier, later in zip(times, times[1:]))
+        gaps = sorted(later - earlier for earlier, later in pairwise(times))
         return gaps[len(gaps) // 2]
 
     def ask(self) -> float:

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,18 @@ def measure(here: Machine) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=here.scratch, prefix="shunter-gpu-") as name:
         folder = Path(name)
         alone = {}
-        for model in MODELS:
+        pairs = PAIRS[:2] if here.rehearses else PAIRS
+        for model in dict.fromkeys(each for pair in pairs for each in pair):
             with Job(here, folder / f"alone-{model}", model) as job:
                 job.wait_steps(20)
                 alone[model] = job.rate(rate_s)
         found: dict[str, Any] = {
             "alone_batches_per_s": {model: round(rate, 3) for model, rate in alone.items()},
-            "without MPS": _pairs(here, folder / "plain", alone, rate_s, {}),
+            "without MPS": _pairs(here, folder / "plain", pairs, alone, rate_s, {}),
         }
         try:
             with mps(folder, here) as environment:
-                found["with MPS"] = _pairs(here, folder / "mps", alone, rate_s, environment)
+                found["with MPS"] = _pairs(here, folder / "mps", pairs, alone, rate_s, environment)
         except MpsLacksError as error:
             found["with MPS"] = {"not measured": str(error)}
     sums = [sum(left) for left in found["without MPS"].values()]
@@ -47,11 +48,16 @@ def measure(here: Machine) -> dict[str, Any]:
 
 
 def _pairs(
-    here: Machine, folder: Path, alone: dict[str, float], rate_s: float, own: dict[str, str]
+    here: Machine,
+    folder: Path,
+    pairs: Sequence[tuple[str, str]],
+    alone: Mapping[str, float],
+    rate_s: float,
+    own: Mapping[str, str],
 ) -> dict[str, list[float]]:
     """Return what is left of each of both, by "ONE OTHER"."""
     found = {}
-    for number, (one, other) in enumerate(PAIRS):
+    for number, (one, other) in enumerate(pairs):
         first = Job(here, folder / f"{number}-a", one, environment=own)
         second = Job(here, folder / f"{number}-b", other, environment=own)
         with first, second:
@@ -60,7 +66,7 @@ def _pairs(
             first.rate(rate_s)  # what the second does meanwhile is counted by its lines
             until_s = first.steps()[-1]
             rates = [_rate_before(job, until_s, rate_s) for job in (first, second)]
-        left = [rate / alone[model] for rate, model in zip(rates, (one, other))]
+        left = [rate / alone[model] for rate, model in zip(rates, (one, other), strict=True)]
         found[f"{one} {other}"] = [round(each, 3) for each in left]
     return found
 
@@ -102,8 +108,13 @@ def mps(folder: Path, here: Machine) -> Iterator[dict[str, str]]:
     finally:
         with suppress(subprocess.TimeoutExpired):
             subprocess.run(
-                [CONTROL], env=environment, input="quit\n", capture_output=True, text=True,
-                timeout=20, check=False,
+                [CONTROL],
+                env=environment,
+                input="quit\n",
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=False,
             )
 
 

@@ -11,7 +11,7 @@ can run on a CPU, with tiny models: it shows that the parts work, and its figure
 """
 
 import argparse
-import datetime
+import datetime as dt
 import importlib
 import importlib.util
 import json
@@ -42,7 +42,9 @@ LIMIT_S = 570
 def main() -> int:
     """Measure what can be measured, and write the document."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "gpu.json", help="the document")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "gpu.json", help="the document"
+    )
     parser.add_argument("--only", default=",".join(PARTS), help="which parts, by comma")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for all together")
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, with tiny models")
@@ -65,7 +67,9 @@ def measure_all(names: list[str], out: Path, limit_s: float, *, rehearses: bool)
     out.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         begun_s = time.monotonic()
-        allowed_s = min(PARTS[name], until_s - begun_s)
+        # A rehearsal may be on a machine that does much else, and nobody waits for a GPU.
+        part_s = PARTS[name] * (4 if rehearses else 1)
+        allowed_s = min(part_s, until_s - begun_s)
         found = measured(name, allowed_s, rehearses=rehearses)
         found["took_s"] = round(time.monotonic() - begun_s, 1)
         document["parts"][name] = found
@@ -115,7 +119,7 @@ def in_a_line(found: dict[str, Any]) -> str:
 def surroundings() -> dict[str, Any]:
     """Return driver, versions and date."""
     found: dict[str, Any] = {
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "python": platform.python_version(),
         "kernel": platform.release(),
         "gpu": NO_GPU,

@@ -1,9 +1,11 @@
 """Do NVML, as agents read it, and nvidia-smi say the same of each GPU?"""
 
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.gpu.machine import NO_GPU, Machine, NotMeasured
 from shunter.backends.node.host.gpus import nvml_gpus, program_gpus
+from shunter.backends.node.messages import GpuReading
 
 MEMORY_MB = 64  # what may change between two readings, or be counted otherwise
 BUSY = 0.2
@@ -20,27 +22,32 @@ def measure(here: Machine) -> dict[str, Any]:
         why = f"NVML fails with {code}" if not by_nvml else f"nvidia-smi: {fault}"
         raise NotMeasured(f"only one of both reads GPUs here; {why}")
     differing = []
-    for one, other in zip(by_nvml, by_program):
-        for name in EQUAL:
-            if getattr(one, name) != getattr(other, name):
-                differing.append(f"{name} of GPU {one.index}: {getattr(one, name)!r} by NVML, "
-                                 f"{getattr(other, name)!r} by nvidia-smi")
-        if _bus(one.bus) != _bus(other.bus):
-            differing.append(f"bus of GPU {one.index}: {one.bus} by NVML, {other.bus} by nvidia-smi")
-        if abs((one.memory_mb or 0) - (other.memory_mb or 0)) > MEMORY_MB:
-            differing.append(f"memory of GPU {one.index}: {one.memory_mb} MB by NVML, "
-                             f"{other.memory_mb} MB by nvidia-smi")
-        if abs((one.utilisation or 0) - (other.utilisation or 0)) > BUSY:
-            differing.append(f"utilisation of GPU {one.index}: {one.utilisation} by NVML, "
-                             f"{other.utilisation} by nvidia-smi")
+    for one, other in zip(by_nvml, by_program, strict=False):
+        for what, first, second, is_same in _compared(one, other):
+            if not is_same:
+                told = f"{first} by NVML, {second} by nvidia-smi"
+                differing.append(f"{what} of GPU {one.index}: {told}")
     if len(by_nvml) != len(by_program):
         differing.append(f"{len(by_nvml)} GPUs by NVML, {len(by_program)} by nvidia-smi")
     return {
         "gpus": len(by_nvml),
         "differing": differing,
-        "in words": f"{len(by_nvml)} GPUs, " + ("; ".join(differing) or "NVML and nvidia-smi agree"),
+        "in words": f"{len(by_nvml)} GPUs, "
+        + ("; ".join(differing) or "NVML and nvidia-smi agree"),
     }
 
 
-def _bus(told: "str | None") -> str:
+def _compared(one: GpuReading, other: GpuReading) -> Iterator[tuple[str, object, object, bool]]:
+    """Yield what both say of a GPU, and whether that is the same."""
+    for name in EQUAL:
+        first, second = getattr(one, name), getattr(other, name)
+        yield name, first, second, first == second
+    yield "bus", one.bus, other.bus, _bus(one.bus) == _bus(other.bus)
+    first_mb, second_mb = one.memory_mb or 0, other.memory_mb or 0
+    yield "memory_mb", first_mb, second_mb, abs(first_mb - second_mb) <= MEMORY_MB
+    busy, also = one.utilisation or 0.0, other.utilisation or 0.0
+    yield "utilisation", busy, also, abs(busy - also) <= BUSY
+
+
+def _bus(told: str | None) -> str:
     return (told or "").lower()[-12:]  # the domain has four digits or eight

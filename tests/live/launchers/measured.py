@@ -7,7 +7,7 @@ SIGINT. Python launchers are forked from a process that has imported them, which
 all else. What is noted are sentences: what the launcher did, what its ranks heard, and what is left.
 """
 
-import datetime
+import datetime as dt
 import importlib.metadata
 import importlib.util
 import json
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +26,17 @@ from pathlib import Path
 from docs import launchers_page
 from shunter.backends.node import processes
 from tests.faults.supervised import is_alive, wait_for
-from tests.live.ssh.farm import descendants
 
-QUIET_S = 2.0
+QUIET_S, PATIENCE_S = 2.0, 60.0
 LOOK_S = 0.05
 SHARED = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 """What a job of Shunter finds on one server, ranks by launchers or not."""
-MEETING = {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+MEETING = {
+    "MASTER_ADDR": "127.0.0.1",
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "DS_ACCELERATOR": "cpu",
+}
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 AS_ROOT_5 = {"PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -59,7 +63,7 @@ while True:
     time.sleep(0.02)
 """
 WARM = """
-import importlib, json, os, sys
+import importlib, json, os, signal, sys
 for name in sys.argv[1].split(","):
     importlib.import_module(name)
 print("ready", flush=True)
@@ -71,6 +75,7 @@ for line in sys.stdin:
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
         continue
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have ignored
     os.environ.clear()
     os.environ.update(told["environment"])
     for number in (0, 1, 2):
@@ -117,7 +122,9 @@ class Launcher:
         if self.package:
             said = importlib.metadata.version(self.package)
             return f"{self.package} {said.partition('+')[0]}"
-        ran = subprocess.run([self.words[0], "--version"], capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            [self.words[0], "--version"], capture_output=True, text=True, check=True
+        )
         return ran.stdout.splitlines()[0].replace("mpirun (", "").replace(")", "")
 
     def argv(self, script: Path) -> list[str]:
@@ -126,123 +133,126 @@ class Launcher:
 
 
 TORCHRUN = ("--standalone", "--nproc-per-node", "2")
+ACCELERATE = ("launch", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
 MPIRUN = ("mpirun", "-n", "2", "--oversubscribe", sys.executable)
+BY_TORCH = ("torch", "torch.distributed.run:main")
+BY_ACCELERATE = ("accelerate", "tests.live.launchers.measured:accelerate")
+BY_DEEPSPEED = ("deepspeed", "deepspeed.launcher.runner:main")
+LIVE, DEEPSPEED, DEBIAN = "make live", "pip install deepspeed", "apt-get install openmpi-bin"
 LAUNCHERS = {
     each.name: each
     for each in (
-        Launcher("torchrun", "torch", "torch.distributed.run:main", TORCHRUN, 2, "make live"),
+        Launcher("torchrun", *BY_TORCH, TORCHRUN, 2, LIVE),
         Launcher(
-            "torchrun --max-restarts 1",
-            "torch",
-            "torch.distributed.run:main",
-            (*TORCHRUN, "--max-restarts", "1"),
-            2,
-            "make live",
+            "torchrun --max-restarts 1", *BY_TORCH, (*TORCHRUN, "--max-restarts", "1"), 2, LIVE
         ),
         Launcher(
-            "accelerate launch, one process",
-            "accelerate",
-            "accelerate.commands.accelerate_cli:main",
-            ("launch", "--cpu", "--num_processes", "1", "--num_machines", "1")
-            + ("--mixed_precision", "no", "--dynamo_backend", "no"),
+            "accelerate launch, of one process",
+            *BY_ACCELERATE,
+            (*ACCELERATE, "--cpu", "--num_processes", "1"),
             1,
-            "make live",
+            LIVE,
         ),
         Launcher(
-            "accelerate launch, several",
-            "accelerate",
-            "tests.live.launchers.measured:accelerate_over_torchrun",
-            ("launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1")
-            + ("--mixed_precision", "no", "--dynamo_backend", "no"),
+            "accelerate launch, of several",
+            *BY_ACCELERATE,
+            (*ACCELERATE, "--multi_gpu", "--num_processes", "2"),
             2,
-            "make live",
+            LIVE,
         ),
-        Launcher(
-            "deepspeed",
-            "deepspeed",
-            "deepspeed.launcher.runner:main",
-            ("--num_gpus", "2", "--no_local_rank"),
-            2,
-            "pip install deepspeed",
-        ),
-        Launcher("mpirun", "", "", MPIRUN, 2, "apt-get install openmpi-bin"),
+        Launcher("deepspeed", *BY_DEEPSPEED, ("--num_gpus", "2", "--no_local_rank"), 2, DEEPSPEED),
+        Launcher("mpirun", "", "", MPIRUN, 2, DEBIAN),
     )
 }
-SIGNALS = ("TERM", "INT", "USR1", "USR2", "TSTP", "STOP, CONT")
-ENDS = {"75 all": "all leave with 75", "75 last": "one leaves with 75", "SIGTERM last": "one dies of SIGTERM"}
+SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGTSTP", "SIGSTOP, SIGCONT")
+ALL = "all leave with 75"
+ENDS = {
+    ALL: "75 all",
+    "one leaves with 75": "75 last",
+    "one dies of SIGTERM": "SIGTERM last",
+}
+"""The end of its ranks, as `RANK` is told to have it."""
 
 
-def accelerate_over_torchrun() -> None:
-    """Run `accelerate launch` for several GPUs on a machine without any: it hands on to torchrun."""
-    from accelerate.commands import launch
-
-    launch.torch.cuda.is_available = lambda: True
-    launch.torch.cuda.device_count = lambda: 2
+def accelerate() -> None:
+    """Be `accelerate`; that it may begin several ranks it is told of GPUs that are not there."""
+    import torch
     from accelerate.commands.accelerate_cli import main
 
+    torch.cuda.is_available = lambda: True
+    torch.cuda.device_count = lambda: 2
     main()
 
 
 class Running:
-    """A launcher under way, and its ranks."""
+    """A launcher under way, and its ranks.
+
+    Args:
+        pid: its process.
+        folder: where its ranks note what they get.
+        ranks: how many it starts.
+    """
 
     def __init__(self, pid: int, folder: Path, ranks: int) -> None:
-        self.pid, self._folder, self._ranks = pid, folder, ranks
-        self.code: int | None = None
-        self.rank_pids = [int(wait_for(self._notes_of(rank), "a rank", self._output)) for rank in range(ranks)]
-        self._known = {*descendants(pid), pid}
-
-    def _notes_of(self, rank: int):  # type: ignore[no-untyped-def]
-        path = self._folder / f"rank-{rank}"
-        return lambda: path.exists() and path.read_text().partition(" ")[0]
+        self.pid, self.folder = pid, folder
+        self._notes = [folder / f"rank-{rank}" for rank in range(ranks)]
+        wait_for(lambda: len(self.rank_pids()) == ranks, "ranks", self._output)
 
     def _output(self) -> str:
-        path = self._folder / "output"
+        path = self.folder / "output"
         return path.read_text(errors="replace")[-3000:] if path.exists() else ""
 
-    def heard(self) -> list[list[str]]:
-        """Return which signals each rank has heard so far, in order; new ranks count on."""
-        texts = [(self._folder / f"rank-{rank}").read_text().split() for rank in range(self._ranks)]
-        return [[word for word in words if word.startswith("SIG")] for words in texts]
+    def _words(self) -> list[list[str]]:
+        return [path.read_text().split() if path.exists() else [] for path in self._notes]
 
-    def begun(self) -> int:
-        """Return how many ranks were started, those that were started again included."""
-        texts = [(self._folder / f"rank-{rank}").read_text().split() for rank in range(self._ranks)]
-        return sum(word.isdecimal() for words in texts for word in words)
+    def heard(self) -> list[set[str]]:
+        """Return which signals each rank has heard so far; those started again count as well."""
+        return [{word for word in words if word.startswith("SIG")} for words in self._words()]
 
-    def state(self) -> tuple[object, ...]:
-        """Return all that can be seen of it."""
-        return (
-            self.has_ended(),
-            _is_still(self.pid),
-            tuple(is_alive(pid) for pid in self.rank_pids),
-            tuple(_is_still(pid) for pid in self.rank_pids),
-            str(self.heard()),
-            self.begun(),
-        )
+    def rank_pids(self) -> list[int]:
+        """Return the processes of all ranks, those that were started again included."""
+        return [int(word) for words in self._words() for word in words if word.isdecimal()]
 
     def has_ended(self) -> bool:
+        """Say whether the launcher has."""
         return not is_alive(self.pid)
 
+    def _state(self) -> tuple[object, ...]:
+        pids = [self.pid, *self.rank_pids()]
+        return self._words(), [(is_alive(pid), _is_still(pid)) for pid in pids], _busy(self.pid)
+
     def settle(self) -> None:
-        """Wait until nothing has changed for a while, or all is over."""
-        before, since_s = self.state(), time.monotonic()
-        while time.monotonic() - since_s < QUIET_S:
-            self._known.update(descendants(self.pid))
-            if self.has_ended() and not any(map(is_alive, self.rank_pids)):
+        """Wait until all is over, or nothing happens any more.
+
+        A launcher without ranks ends, or starts others; on a busy machine that takes its time.
+        """
+        before, since_s = self._state(), time.monotonic()
+        while True:
+            is_left = any(map(is_alive, self.rank_pids()))
+            if self.has_ended() and not is_left:
+                return
+            if time.monotonic() - since_s > (QUIET_S if is_left else PATIENCE_S):
                 return
             time.sleep(LOOK_S)
-            now = self.state()
+            now = self._state()
             if now != before:
                 before, since_s = now, time.monotonic()
 
     def end(self) -> None:
         """Leave nothing running."""
-        mark = f"NOTES={self._folder}".encode()
-        for pid in sorted({*self._known, *processes()}):
+        mark = f"NOTES={self.folder}".encode()
+        for pid in processes():
             with suppress(OSError):
                 if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                     os.kill(pid, signal.SIGKILL)
+
+
+def _busy(pid: int) -> int:
+    """Return what tells that a process has worked: fifths of a second of its CPU time."""
+    with suppress(OSError):
+        said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(said[11]) + int(said[12])) // 20
+    return 0
 
 
 def _is_still(pid: int) -> bool:
@@ -261,11 +271,14 @@ class Warm:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._line()
+        while self._line() != "ready\n":  # some libraries greet whoever imports them
+            continue
 
     def _line(self) -> str:
         assert self._process.stdout is not None
-        return self._process.stdout.readline()
+        line = self._process.stdout.readline()
+        assert line, "the process that launchers are forked from has ended"
+        return line
 
     def starts(self, launcher: Launcher, script: Path, environment: Mapping[str, str]) -> int:
         """Start a launcher; return its process."""
@@ -296,7 +309,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
         modules = [
-            each.entry.partition(":")[0]
+            each.package if "tests." in each.entry else each.entry.partition(":")[0]
             for each in LAUNCHERS.values()
             if each.entry and not each.lacks
         ]
@@ -317,7 +330,8 @@ class Bench:
         port = {"MASTER_PORT": str(20_000 + os.getpid() % 5_000 + self._count)}
         own = {**MEETING, **SHARED, **AS_ROOT, **AS_ROOT_5, **port, "NOTES": str(folder)}
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        environment = {**kept, **own, "PYTHONPATH": str(Path(__file__).parents[3])}
+        paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**kept, **own, "PYTHONPATH": os.pathsep.join(paths)}
         if launcher.entry:
             pid = self._warm.starts(launcher, script, environment)
             ended = Ended(self._warm.ended)
@@ -347,8 +361,9 @@ class Bench:
 class Ended:
     """The status of a launcher, asked for once."""
 
-    def __init__(self, ask) -> None:  # type: ignore[no-untyped-def]
-        self._ask, self._code = ask, None
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._code: int | None = None
 
     def __call__(self) -> int:
         if self._code is None:
@@ -356,58 +371,58 @@ class Ended:
         return self._code
 
 
-def after_signal(bench: Bench, launcher: Launcher, name: str) -> str:
-    """Send a signal to a launcher alone; return what came of it."""
+def came_of(bench: Bench, launcher: Launcher, what: str) -> str:
+    """Send a signal to a launcher alone, or let its ranks end; return what came of it.
+
+    Args:
+        bench: starts it.
+        launcher: which.
+        what: one of `SIGNALS` or `ENDS`.
+    """
     with bench.running(launcher) as (running, ended):
-        for each in name.split(", "):
-            os.kill(running.pid, getattr(signal, f"SIG{each}"))
-            if each == "STOP":
-                time.sleep(0.5)
+        if what in ENDS:
+            fresh = running.folder / "leave.new"  # a file is there whole or not at all
+            fresh.write_text(ENDS[what].replace("last", str(launcher.ranks - 1)))
+            fresh.rename(running.folder / "leave")
+        else:
+            for each in what.split(", "):
+                os.kill(running.pid, getattr(signal, each))
+                if each == "SIGSTOP":
+                    time.sleep(0.5)
         running.settle()
-        return _sentence(running, ended)
+        # Where all leave, whether a launcher ends some of them before is a matter of microseconds.
+        return _sentence(running, ended, tells_heard=what != ALL)
 
 
-def after_end(bench: Bench, launcher: Launcher, how: str) -> str:
-    """Let ranks of a launcher end; return what came of it."""
-    with bench.running(launcher) as (running, ended):
-        said = how.replace("last", str(launcher.ranks - 1))
-        fresh = running._folder / "leave.new"  # noqa: SLF001  a file is there whole or not at all
-        fresh.write_text(said)
-        fresh.rename(running._folder / "leave")  # noqa: SLF001
-        running.settle()
-        return _sentence(running, ended)
-
-
-def _sentence(running: Running, ended: Ended) -> str:
+def _sentence(running: Running, ended: Ended, *, tells_heard: bool) -> str:
     if running.has_ended():
         code = ended()
         launcher = f"ends by {signal.Signals(-code).name}" if code < 0 else f"ends with {code}"
     else:
         launcher = "stands still" if _is_still(running.pid) else "runs on"
-    heard = sorted({" ".join(each) for each in running.heard()} - {""})
-    alive = [pid for pid in running.rank_pids if is_alive(pid)]
+    alive = [pid for pid in running.rank_pids() if is_alive(pid)]
     if not alive:
         left = "none is left"
-    elif any(_is_still(pid) for pid in alive):
+    elif any(map(_is_still, alive)):
         left = "they stand still"
     else:
         left = "they are left running" if running.has_ended() else "they run on"
-    if running.begun() > len(running.rank_pids):
-        left += ", but started again"
+    if len(running.rank_pids()) > len(running.heard()):
+        left += ", after they were started again"
+    if not tells_heard:
+        return f"{launcher}; {left}"
+    # Open MPI sends SIGCONT before SIGTERM, and Python handles the lower number first.
+    heard = sorted({_name(each) for each in running.heard()} - {""})
     return f"{launcher}; ranks get {' or '.join(heard) or 'nothing'}, {left}"
 
 
-def measure(bench: Bench, launcher: Launcher) -> dict[str, dict[str, str]]:
-    """Return all rows of a launcher."""
-    ends = {
-        title: after_end(bench, launcher, how)
-        for how, title in ENDS.items()
-        if launcher.ranks > 1 or "last" in how
-    }
-    return {
-        "signals": {name: after_signal(bench, launcher, name) for name in SIGNALS},
-        "ends": ends,
-    }
+def _name(heard: set[str]) -> str:
+    return " ".join(sorted(heard - {"SIGCONT"} if len(heard) > 1 else heard))
+
+
+def events(launcher: Launcher) -> list[str]:
+    """Return what is tried with a launcher: of one rank, all and one are the same."""
+    return [*SIGNALS, *(what for what in ENDS if launcher.ranks > 1 or what != ALL)]
 
 
 def main() -> None:
@@ -422,8 +437,8 @@ def main() -> None:
                     continue
                 kept[launcher.name] = {
                     "version": launcher.version,
-                    "date": datetime.date.today().isoformat(),
-                    **measure(bench, launcher),
+                    "date": dt.datetime.now(dt.UTC).date().isoformat(),
+                    "rows": {what: came_of(bench, launcher, what) for what in events(launcher)},
                 }
                 print(json.dumps(kept[launcher.name], indent=1))
         finally:
