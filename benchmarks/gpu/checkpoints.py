@@ -89,7 +89,7 @@ def _tried(driver: Any, kind: str, size_gb: float) -> dict[str, Any]:
             assert job.stdout is not None
             if job.stdout.readline() != "up\n":
                 return {"refused": "the process could not be prepared"}
-            held_mb = memory_in_use() - before_mb
+            held_mb = left_mb = memory_in_use() - before_mb
             took: dict[str, float] = {}
             for name, arguments in _steps(driver):
                 begun_s = time.monotonic()

@@ -26,7 +26,7 @@ WORDS = 50_304
 CONV_IMAGES, CONV_SIDE, CONV_WIDTH = 64, 64, 64
 
 
-class Gpt(nn.Module):
+class Gpt(nn.Module):  # type: ignore[misc]  # torch has no types where mypy runs
     """Predicts the next of some tokens."""
 
     def __init__(self, layers: int, width: int, heads: int, tokens: int, words: int) -> None:
@@ -57,7 +57,7 @@ class Gpt(nn.Module):
         return self.head(hidden)
 
 
-class Conv(nn.Module):
+class Conv(nn.Module):  # type: ignore[misc]  # as above
     """Sorts small pictures into ten classes."""
 
     def __init__(self, width: int) -> None:

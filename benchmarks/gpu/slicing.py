@@ -29,7 +29,7 @@ def measure(here: Machine) -> dict[str, Any]:
             with Job(here, folder / "stopped", STOPPED, takes_turns=True) as job:
                 job.wait_steps(10)
                 held_mb = memory_in_use() - before_mb
-                ends, begins, stopped = [], [], 0.0
+                ends, begins, stopped, kept_mb = [], [], 0.0, 0
                 for _ in range(TURNS):
                     ends.append(job.end_turn())
                     job.signal(signal.SIGSTOP)
@@ -48,20 +48,21 @@ def measure(here: Machine) -> dict[str, Any]:
             with Job(here, folder / "stopped", STOPPED, attempt=2) as job:
                 job.wait_steps(1)
                 resume_s = job.steps()[0] - job.begun_s
-    found = {
+    stop_s, continue_s = _median(ends), max(0.0, _median(begins) - batch_s)
+    found: dict[str, Any] = {
         "stopped": STOPPED,
         "other": OTHER,
         "batch_s": round(batch_s, 5),
         "gpu_memory_mb": {"in its turn": held_mb, "stopped": kept_mb},
         "left_of_other": round(stopped / alone, 4),
-        "stop_s": round(_median(ends), 5),
-        "continue_s": round(max(0.0, _median(begins) - batch_s), 5),
+        "stop_s": round(stop_s, 5),
+        "continue_s": round(continue_s, 5),
         "suspend_s": round(suspend_s, 3),
         "resume_s": round(resume_s, 3),
     }
     found["in words"] = (
         f"stopped it holds {kept_mb} MB and leaves {found['left_of_other']:.3f} of the other's "
-        f"speed; to stop and go on takes {found['stop_s'] + found['continue_s']:.3f} s, to suspend "
+        f"speed; to stop and go on takes {stop_s + continue_s:.3f} s, to suspend "
         f"and resume {suspend_s + resume_s:.1f} s"
     )
     return found

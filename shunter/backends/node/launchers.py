@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.records import below, catches, kill, processes
@@ -23,6 +24,7 @@ from shunter.backends.node.records import below, catches, kill, processes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+OWN_END_S = 5.0
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
 MARKS = (*LOCAL_RANKS, "GROUP_RANK", "CROSS_RANK", "ACCELERATE_MIXED_PRECISION")
 """By mpirun (Open MPI; MPICH), by all others; by torchrun, by deepspeed, by accelerate."""
@@ -93,11 +95,13 @@ class Asking:
     """Who of an attempt was asked by a signal to leave, and who is still to be.
 
     A launcher may start its ranks again when one leaves (`torchrun --max-restarts`): whoever looks
-    asks those as well. Once none lives, what is left is asked as where there is no launcher.
+    asks those as well. If none has lived for a while, what is left is asked as where there is no
+    launcher: not at once, since mpirun crashes of a signal while it ends by itself.
     """
 
     def __init__(self) -> None:
         self.is_below_launcher = False
+        self._alone_since_s: float | None = None  # the launcher, without ranks that were asked
         self._asked: set[tuple[int, int]] = set()  # process and signal
         self._has_asked_all = False
         self._handlers: tuple[int, ...] = ()
@@ -106,6 +110,7 @@ class Asking:
         """Begin a stage: it asks again."""
         self._asked.clear()
         self._has_asked_all = False
+        self._alone_since_s = None
 
     def signal(self, number: int) -> bool:
         """Send a signal to those that handle it; say whether any does.
@@ -130,9 +135,10 @@ class Asking:
         parents, found = self._look()
         if found.ranks:
             self._handlers = tuple(pid for pid in found.family if catches(pid, signal.SIGTERM))
+            self._alone_since_s = None
             for pid in found.family:
                 self._ask(pid, signal.SIGTERM)
-        elif not self._has_asked_all:
+        elif not self._has_asked_all and not self._may_end_by_itself():
             self._has_asked_all = True
             groups = set(living)
             members = [pid for pid in below(os.getpid(), parents) if _group(pid) in groups]
@@ -140,6 +146,15 @@ class Asking:
             for pid in sorted(groups):
                 if not kill(-pid, signal.SIGTERM):
                     kill(pid, signal.SIGTERM)  # it has no session of its own yet
+
+    def _may_end_by_itself(self) -> bool:
+        """Say whether ranks were asked and have gone so lately that their launcher may follow."""
+        if not self._asked:
+            return False
+        now_s = time.monotonic()
+        if self._alone_since_s is None:
+            self._alone_since_s = now_s
+        return now_s < self._alone_since_s + OWN_END_S
 
     def is_awaited(self) -> bool:
         """Say whether one that handles SIGTERM and was sent it is still at that.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shunter.backends.node.attempts import alive_below, seal
 from shunter.backends.node.cgroups import close_group, held_to, kills, open_group
 from shunter.backends.node.journal import Channel, Journal, commands_in
-from shunter.backends.node.launchers import Asking
+from shunter.backends.node.launchers import OWN_END_S, Asking
 from shunter.backends.node.messages import Order, RankStarted, StartAnswer, Started, Status
 from shunter.backends.node.output import STREAMS, Times, Writes, bound
 from shunter.backends.node.ownership import Heartbeat
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from shunter.backends.node.messages import Command, JobMessage, User
 
 
-POLL_S, KILL_POLL_S, OWN_END_S = 1.0, 0.02, 5.0
+POLL_S, KILL_POLL_S = 1.0, 0.02
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
 NOTED_MESSAGES = ("acknowledged", "saved", "failed")
 STRONGER = ("cooperative", "signal", "restart")
