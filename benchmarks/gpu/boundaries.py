@@ -1,4 +1,4 @@
-"""How long a job takes to stand still at a boundary: less than a mini-batch, if it is as promised."""
+"""How long a job takes to stand still at a boundary: less than a mini-batch, as is promised?"""
 
 import random
 import tempfile

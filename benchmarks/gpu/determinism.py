@@ -1,4 +1,4 @@
-"""Do two runs have equal bits: without any flag, and with those that PyTorch names? At what price?"""
+"""Do two runs have equal bits, without any flag and with those of PyTorch? At what price?"""
 
 import hashlib
 import json

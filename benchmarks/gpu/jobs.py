@@ -1,4 +1,4 @@
-"""Jobs that the parts start, ask and watch, as a supervisor would: a channel and a file that asks."""
+"""Jobs that the parts start, ask and watch as a supervisor would: by a channel and a file."""
 
 import json
 import os
@@ -175,7 +175,7 @@ class Job:
         os.killpg(self.process.pid, number)
 
     def peak_host_mb(self) -> int:
-        """Return the most memory of the host that it has held so far, in MB; 0 once it has ended."""
+        """Return the most memory of the host that it has held, in MB; 0 once it has ended."""
         with suppress(OSError):
             for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
                 if line.startswith("VmHWM:"):

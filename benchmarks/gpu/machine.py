@@ -1,12 +1,18 @@
 """The machine that the parts measure: its GPUs by NVML, and where jobs train."""
 
+import importlib
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shunter.backends.node.host.gpus import nvml_gpus
+# By its chapter, since a machine with a GPU may have no more than Python and PyTorch.
+_gpus = importlib.import_module("shunter.backends.node.host.gpus")
+Readings = tuple[list[Any], Any]
+nvml_gpus: Callable[[], Readings] = _gpus.nvml_gpus
+program_gpus: Callable[[], Readings] = _gpus.program_gpus
 
 NO_GPU = "no GPU"
 

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.gpu.machine import NO_GPU, Machine, NotMeasured
-from shunter.backends.node.host.gpus import nvml_gpus, program_gpus
-from shunter.backends.node.messages import GpuReading
+from benchmarks.gpu.machine import NO_GPU, Machine, NotMeasured, nvml_gpus, program_gpus
 
 MEMORY_MB = 64  # what may change between two readings, or be counted otherwise
 BUSY = 0.2
@@ -37,7 +35,7 @@ def measure(here: Machine) -> dict[str, Any]:
     }
 
 
-def _compared(one: GpuReading, other: GpuReading) -> Iterator[tuple[str, object, object, bool]]:
+def _compared(one: Any, other: Any) -> Iterator[tuple[str, object, object, bool]]:
     """Yield what both say of a GPU, and whether that is the same."""
     for name in EQUAL:
         first, second = getattr(one, name), getattr(other, name)

@@ -6,8 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.gpu.machine import Machine, NotMeasured
-from shunter.backends.node.host.gpus import nvml_gpus
+from benchmarks.gpu.machine import Machine, NotMeasured, nvml_gpus
 
 SEES = """
 import json, torch

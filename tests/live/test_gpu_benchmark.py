@@ -1,4 +1,4 @@
-"""The script for a real GPU runs where there is none: against a stub of NVML, and in a rehearsal."""
+"""The script for a real GPU runs where there is none: with a stub of NVML, and in a rehearsal."""
 
 import json
 import os

@@ -31,9 +31,9 @@ MARKS = (*LOCAL_RANKS, "GROUP_RANK", "CROSS_RANK", "ACCELERATE_MIXED_PRECISION")
 
 
 class Launched(NamedTuple):
-    """The ranks that launchers have started, each by its first process, and the launchers.
+    """The ranks that launchers have started, and the launchers.
 
-    `family` are the ranks and all that they have started.
+    Of each rank it is the first process. `family` are the ranks and all that they have started.
     """
 
     ranks: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ def launched(supervisor: int, parents: Mapping[int, int], proc: str = "/proc") -
 
 
 def _marks(pid: int, proc: str) -> dict[str, str]:
-    """Return the marks in the environment with which a process began; none: it is gone."""
+    """Return the marks of a process, with which it began; none: it is gone."""
     try:
         with open(f"{proc}/{pid}/environ", "rb") as file:
             said = file.read().decode("utf-8", "replace")
@@ -127,7 +127,7 @@ class Asking:
         return bool(listeners)
 
     def terminate(self, living: Iterable[int]) -> None:
-        """Send SIGTERM to all processes of all ranks, or where there is none to the groups of some.
+        """Send SIGTERM to all processes of ranks; where there is none, to groups.
 
         Args:
             living: the first processes of the attempt, each the leader of a group.
@@ -148,7 +148,7 @@ class Asking:
                     kill(pid, signal.SIGTERM)  # it has no session of its own yet
 
     def _may_end_by_itself(self) -> bool:
-        """Say whether ranks were asked and have gone so lately that their launcher may follow."""
+        """Say whether ranks have gone so lately that their launcher may follow."""
         if not self._asked:
             return False
         now_s = time.monotonic()
@@ -167,7 +167,7 @@ class Asking:
         return any(pid in alive and catches(pid, signal.SIGTERM) for pid in self._handlers)
 
     def without_launchers(self, pids: Collection[int]) -> Collection[int]:
-        """Return the processes of an attempt that are asked to stand still: its ranks, or all."""
+        """Return who of some processes is asked to stand still: ranks, or all."""
         _, found = self._look()
         return found.family or pids
 

@@ -487,7 +487,7 @@ class Supervision:
         return True
 
     def _is_awaited(self) -> bool:
-        """Say whether a process handles the SIGTERM of which its shell or launcher has died."""
+        """Say whether one handles the SIGTERM of which its launcher has died."""
         return self.stage in ("restart", "terminate") and self.asking.is_awaited()
 
     def _show_request(self) -> None:

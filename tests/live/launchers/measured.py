@@ -3,8 +3,7 @@
     python -m tests.live.launchers.measured      writes docs/reference/launchers.json and .md
 
 Each launcher starts two ranks that note which signals reach them, and leave at once on SIGTERM and
-SIGINT. Python launchers are forked from a process that has imported them, which takes longer than
-all else. What is noted are sentences: what the launcher did, what its ranks heard, and what is left.
+SIGINT. Python launchers are forked from a process that has imported them, which takes longest. What is noted are sentences: what the launcher did, what its ranks heard, and what is left.
 """
 
 import datetime as dt

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.launchers import launched
+from shunter.backends.node import launched
 
 OURS = {"RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 Tree = dict[int, tuple[int, dict[str, str]]]
