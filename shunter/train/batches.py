@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _UNNAMED = "batches"
+_INSTANTS = ("begun", "first", "asked")  # at which chance was remembered
 _ANOTHER = (
     "outside run.epochs, run.batches is given another loader than before: loop over run.epochs, or "
     'name each loader, as in run.batches(loader, "train")'
@@ -47,6 +48,7 @@ class Batches(Generic[T]):
         self._is_after_workers = False  # the pass with which a resumed run begins
         self._begun: state.State | None = None
         self._first: state.State | None = None
+        self._asked: state.State | None = None  # before the last batch was fetched
         self._resumed_own: list[object] | None = None
         self.resumed_chance: state.State = {}
         self.parts: list[
@@ -76,7 +78,7 @@ class Batches(Generic[T]):
             self.next_pass()
             self._had_workers = loaders.has_workers(self.source)
             self._begun = self._chance()
-            iterator = self._fresh(iter(self.source))
+            iterator = self._fresh(iter(self.source), self._chance())
         self._iterator = weakref.ref(iterator)
         return iterator
 
@@ -106,7 +108,7 @@ class Batches(Generic[T]):
     def next_pass(self) -> None:
         """Begin at the front again."""
         self.given, self.ahead, self._is_over, self._is_left = 0, 0, False, False
-        self._begun = self._first = self._resumed_own = None
+        self._begun = self._first = self._asked = self._resumed_own = None
         self._iterator = lambda: None
 
     def state_dict(self) -> state.State:
@@ -122,6 +124,7 @@ class Batches(Generic[T]):
             "remade": self._is_remade,
             "begun": None if self._is_left else self._begun,
             "first": None if self._is_left else self._first,
+            "asked": None if self._is_left else self._asked,
             "workers": self._had_workers
             if is_within or self._is_after_workers
             else loaders.has_workers(self.source),
@@ -133,6 +136,7 @@ class Batches(Generic[T]):
     def load_state_dict(self, saved: state.State) -> None:
         self.given, self._is_over = saved["given"], saved["over"]
         self._begun, self._first = saved["begun"], saved.get("first")
+        self._asked = saved.get("asked")
         self._is_left = saved.get("left", False)
         self._is_remade = saved.get("remade", False)
         self._had_workers = self._is_after_workers = saved.get("workers", False)
@@ -150,12 +154,22 @@ class Batches(Generic[T]):
             # Accelerate's loaders seed an order by it.
             setattr(self.source, _PASS, saved["pass"])
 
-    def _fresh(self, iterator: Iterator[T]) -> Iterator[T]:
-        self._first = self._chance()
+    def _fresh(self, iterator: Iterator[T], chance: state.State) -> Iterator[T]:
+        now = self._chance()
+        # A loader with workers has drawn its order by now, one without draws it next. So that
+        # either goes on where the other was, nothing is put back that nobody has drawn.
+        self._first = None if state.are_equal(now, chance) else now
         yield from self._counted(iterator)
 
     def _counted(self, iterator: Iterator[T]) -> Iterator[T]:
-        for batch in iterator:
+        is_ahead = loaders.fetches_ahead(self.source)
+        while True:
+            if is_ahead:
+                self._asked = self._chance()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                break
             self.given += 1
             yield batch
         self._is_over = True
@@ -175,7 +189,9 @@ class Batches(Generic[T]):
         iterator = iter(self.source)
         if self._first is not None and not keeps:
             self._set_chance(self._first)
-        for _ in range(0 if keeps else self.given):
+        for number in range(0 if keeps else self.given):
+            if self._asked is not None and number == self.given - 1:
+                self._set_chance(self._asked)  # what it fetches ahead is drawn as it was
             next(iterator)
         # The first loader that goes on finds the chance of the checkpoint, the others what it left.
         self._set_chance({"global": dict(self.resumed_chance) or before, "own": own})
@@ -244,7 +260,7 @@ class AllBatches:
     def next_epoch(self) -> None:
         """Begin all at the front again."""
         self.pending = {
-            name: {**saved, "given": 0, "over": False, "left": False, "begun": None, "first": None}
+            name: {**saved, "given": 0, "over": False, "left": False, **dict.fromkeys(_INSTANTS)}
             for name, saved in self.pending.items()
             if saved["over"] or saved["begun"] is None
         }

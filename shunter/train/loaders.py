@@ -112,6 +112,11 @@ def is_of_chance(holder: object) -> bool:
     return not is_stateless and all(holder is not each for each in others)
 
 
+def fetches_ahead(source: object) -> bool:
+    """Say whether a loader has fetched one batch more than it has handed out."""
+    return hasattr(source, _INNER)  # Accelerate's, to know which one is the last
+
+
 def keeps_position(source: object) -> bool:
     """Say whether a loader saves and loads by itself how far it is."""
     # Accelerate's loaders have both methods, which work where the loader within has them.

@@ -288,7 +288,7 @@ class Run:
         if self._checkpoints is None or folder is None:
             return
         first = self._checkpoints.read(folder, 0)
-        self._check_made_with(folder, first.get("made_with"))
+        self.check_made_with(folder, first.get("made_with"))
         self._saved_world = first["world"]
         if first["world"] != self._world:
             self._parts.check_replicated(folder, first["world"], self._world)
@@ -345,12 +345,7 @@ class Run:
             _complain(f"warning: {text}")
         self._answer("warned", text=text)
 
-    def _look_around(self, surroundings: Surroundings) -> None:
-        surroundings.boundary(takes_batches=self._batches.is_used)
-        if surroundings.is_over:
-            self.surroundings = None
-
-    def _check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
+    def check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
         """Refuse a checkpoint of other libraries; those before this format do not say.
 
         Raises:
@@ -368,6 +363,11 @@ class Run:
             f"checkpoint {folder.name} was made with {_versions(made_with)}, and is resumed with "
             f"{_versions(self.made_with)}: bits may differ"
         )
+
+    def _look_around(self, surroundings: Surroundings) -> None:
+        surroundings.boundary(takes_batches=self._batches.is_used)
+        if surroundings.is_over:
+            self.surroundings = None
 
     def _is_stop(self) -> bool:
         """Say whether every rank stops at this boundary."""

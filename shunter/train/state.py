@@ -77,6 +77,15 @@ def set_chance(state: State) -> None:
             torch.cuda.set_rng_state_all(state["cuda"])
 
 
+def are_equal(one: Any, other: Any) -> bool:
+    """Say whether two states, as of `chance` or `captured`, have equal bits."""
+    if isinstance(one, dict):
+        return all(are_equal(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(are_equal, one, other))
+    return bool((one == other).all()) if hasattr(one, "all") else bool(one == other)
+
+
 def seed(text: str) -> None:
     """Let every source of chance begin at a text."""
     number = int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
