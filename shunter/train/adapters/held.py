@@ -63,7 +63,7 @@ def digests(holder: Any) -> dict[str, str]:
 
 
 def is_plain(value: Any) -> bool:
-    """Say whether a value is made of numbers, texts and arrays; one mapped from a file is not."""
+    """Say whether a value is made of numbers, texts and arrays in memory."""
     if isinstance(value, dict):
         return all(isinstance(key, (str, int)) and is_plain(value[key]) for key in value)
     if type(value) in (list, tuple):

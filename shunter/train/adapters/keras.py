@@ -1,9 +1,9 @@
 """Keras on torch or JAX: `model.fit(..., callbacks=[suspension()])`.
 
-`fit` asks its epoch iterator for each step. We wrap that iterator, save where the next step is asked
-for, and put everything back at the same place: there all callbacks of the last step, an evaluation
-that was due and those that begin an epoch are done, and nothing of the next step has happened. JAX
-holds the variables in arrays of its own until then; Keras hands them back when a callback asks.
+`fit` asks its epoch iterator for each step. We wrap that iterator, save where the next step is
+asked for, and put everything back at the same place: there all callbacks of the last step, an
+evaluation that was due and callbacks that begin an epoch are done, and nothing of the next step has
+happened. On JAX, `fit` holds the variables in arrays, and hands them back when a callback asks.
 
 Saved are all variables (of the model, the optimizer with what it accumulates, the metrics, and all
 seeds), the position in the data, what callbacks hold in plain values (`EarlyStopping`, `History`),
@@ -47,8 +47,7 @@ def suspension(**options: Any) -> Any:
     Raises:
         ValueError: Keras runs on another backend than torch and JAX.
     """
-    import keras  # type: ignore[import-not-found, unused-ignore]  # the script has it
-
+    keras = _keras()
     backend = keras.backend.backend()
     if backend not in BACKENDS:
         raise ValueError(
@@ -56,7 +55,9 @@ def suspension(**options: Any) -> Any:
             "tf.data.Dataset has read cannot be put back"
         )
 
-    class Suspension(_Suspension, keras.callbacks.Callback):  # type: ignore[misc, unused-ignore]
+    base = keras.callbacks.Callback
+
+    class Suspension(_KerasSuspension, base):  # type: ignore[misc]  # its type is Any here
         """What is below, as one of the callbacks of Keras."""
 
     # Seeds and kernels are those of the backend.
@@ -64,11 +65,15 @@ def suspension(**options: Any) -> Any:
     return Suspension({"made_with": versions, **options})
 
 
+def _keras() -> Any:
+    return importlib.import_module("keras")
+
+
 def _version(name: str) -> str:
     return str(importlib.import_module(name).__version__)
 
 
-class _Suspension:
+class _KerasSuspension:
     """Counts steps; saves between two of them.
 
     It has no method that is called for each step: Keras would wait for the device before it.
@@ -79,7 +84,7 @@ class _Suspension:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__()
-        self._fit: _Fit | None = None
+        self._fit: _KerasFit | None = None
         self._number = -1  # of this fit: a script may have several
         self._saved: state.State = {}
         self._is_asked = False
@@ -109,7 +114,7 @@ class _Suspension:
             # resuming sets this as well.
             first = sys.maxsize if self._number < at else first
             self.model._initial_epoch = first  # noqa: SLF001  see above
-        self._fit = _Fit(self, iterator, callbacks, is_resuming=self._number == at)
+        self._fit = _KerasFit(self, iterator, callbacks, is_resuming=self._number == at)
 
     def on_train_end(self, logs: object = None) -> None:
         """Leave the data as it was."""
@@ -137,7 +142,7 @@ class _Suspension:
         elif is_saving_due:
             self.run.save()
 
-    def restore(self, fit: _Fit) -> None:
+    def restore(self, fit: _KerasFit) -> None:
         """Put back all that the checkpoint has."""
         folder = self.run.resumed_from
         assert folder is not None
@@ -172,11 +177,11 @@ class _Suspension:
         return {"variables": [_as_numpy(each) for each in _variables(self.model)]}
 
 
-class _Fit:
+class _KerasFit:
     """One call of `model.fit`: its iterator, wrapped."""
 
     def __init__(
-        self, suspension: _Suspension, iterator: Any, callbacks: Any, *, is_resuming: bool
+        self, suspension: _KerasSuspension, iterator: Any, callbacks: Any, *, is_resuming: bool
     ) -> None:
         adapter = iterator.data_adapter
         data = getattr(adapter, "py_dataset", None)
@@ -208,7 +213,7 @@ class _Fit:
         self._source.end()
 
     def held(self) -> state.State:
-        """Return what callbacks hold, the seeds that are in no model, and how far the data is."""
+        """Return what callbacks hold, seeds of no model, and how far the data is."""
         # Keras calls some of them in threads.
         getattr(self._list, "_clear_futures", lambda: None)()
         seeds = {**self._seeds, **_global_seed()}
@@ -293,7 +298,7 @@ class _Source:
 
     def __init__(self, iterator: Any) -> None:
         self.adapter = iterator.data_adapter
-        self._passes: Callable[[], Iterable[Any]] = iterator._get_iterator  # noqa: SLF001
+        self._passes: Callable[[], Iterable[Any]] = iterator._get_iterator  # noqa: SLF001  see above
         self._begin: Callable[[], object] = self.adapter.on_epoch_begin
         self._is_due = False
         self.adapter.on_epoch_begin = self._on_epoch_begin
@@ -319,7 +324,7 @@ class _Source:
 
 
 class _Data:
-    """How far the data is: what a PyDataset holds that may change, and passes counted."""
+    """How far the data is: what a PyDataset holds, and how many passes there were."""
 
     def __init__(self, adapter: Any, data: Any, run: Run) -> None:
         self._adapter, self._data, self._run = adapter, data, run
@@ -422,15 +427,14 @@ def _variables(model: Any) -> list[Any]:
 
 
 def _as_numpy(variable: Any) -> Any:
-    import keras
-
+    keras = _keras()
     array = keras.ops.convert_to_numpy(variable)
     # numpy's files have no bfloat16; as float32 nothing of it is lost.
     return array.astype("float32") if array.dtype.kind == "V" else array
 
 
 def _write(path: Path, variables: Iterable[Any]) -> None:
-    """Write variables one after the other: a copy of all would need their memory again."""
+    """Write variables one by one: a copy of all would need their memory again."""
     from numpy.lib.format import write_array
 
     with zipfile.ZipFile(str(path), "w", allowZip64=True) as archive:
@@ -470,9 +474,8 @@ def _read(path: Path, variables: list[Any]) -> None:
 
 
 def _seeds(model: Any) -> dict[str, Any]:
-    """Return the seed generators that no model has, as those of layers that make data."""
-    import keras
-
+    """Return the seed generators that no model has: of layers that make data."""
+    keras = _keras()
     kind = keras.random.SeedGenerator
     left_out = {id(each) for each in model.variables}
     left_out.update(id(each.state) for each in _global_seed().values())
@@ -493,8 +496,7 @@ def _global_seed(*, is_made: bool = False) -> dict[str, Any]:
 
 def _is_changing(data: Any) -> bool:
     """Say whether a PyDataset does anything between epochs."""
-    import keras
-
+    keras = _keras()
     plain = keras.utils.PyDataset
     names = ("on_epoch_begin", "on_epoch_end")
     return any(getattr(type(data), each, None) is not getattr(plain, each, None) for each in names)

@@ -1,6 +1,6 @@
 """scikit-learn by `partial_fit`: suspended after any mini-batch, resumed exactly.
 
-python sklearn_partial_fit.py [sgd | kmeans | mlp]
+python train_sklearn.py [sgd | kmeans | mlp]
 """
 
 import pickle

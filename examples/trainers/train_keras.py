@@ -1,6 +1,6 @@
 """Keras on torch or JAX, by `fit`: suspended at any step, resumed exactly.
 
-KERAS_BACKEND=jax python keras_fit.py [dataset | arrays]
+KERAS_BACKEND=jax python train_keras.py [dataset | arrays]
 """
 
 import math
