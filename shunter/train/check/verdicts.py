@@ -112,9 +112,16 @@ def _of_bad_input(
 def first_difference(seen: Sequence[Record], undisturbed: Sequence[Record]) -> int | None:
     """Return the index of the first mini-batch that differs; None: all are equal."""
     for at, (one, other) in enumerate(zip(seen, undisturbed)):
-        if one["seen"] != other["seen"] or one["epoch"] != other["epoch"]:
+        # What a script shows after its boundary lacks where it leaves there.
+        if _shared(one["seen"], other["seen"]) != _shared(other["seen"], one["seen"]):
+            return at
+        if one["epoch"] != other["epoch"]:
             return at
     return None if len(seen) == len(undisturbed) else min(len(seen), len(undisturbed))
+
+
+def _shared(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    return {name: one[name] for name in one if name in other}
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
