@@ -14,7 +14,6 @@ import random
 import runpy
 import sys
 import time
-from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -28,12 +27,9 @@ class Waiting(Watcher):
     def __init__(self, folder: Path, hold: int) -> None:
         super().__init__(folder / "records", None, None)
         self._folder, self._hold = folder, hold
-        self._seen = 0
 
-    def saw(self, epoch: "int | None", values: "Mapping[str, object]") -> None:
-        super().saw(epoch, values)
-        self._seen += 1
-        if self._seen == self._hold:
+    def reached(self, count: int) -> None:
+        if count == self._hold:
             (self._folder / f"reached-{os.environ['SHUNTER_ATTEMPT']}").touch()
             while not Path(os.environ["SHUNTER_SUSPEND"]).exists():
                 time.sleep(0.02)
