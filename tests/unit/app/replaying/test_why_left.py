@@ -31,6 +31,7 @@ from shunter.events import (
     JobWarned,
     LaunchFailed,
     Reason,
+    SchedulerStarted,
     Wait,
     WaitReasonChanged,
     decode_record,
@@ -48,6 +49,7 @@ from tests.factories import (
     round_planned,
     servers,
 )
+from tests.replay.eventful_run import RECORD
 from tests.replay.recording import Recorded, asked, reading, rebuilt
 
 J0 = job_id(0)
@@ -106,7 +108,11 @@ def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_f
 def test_failure_of_who_ends_with_0_each_time_it_is_to_leave_is_decided_again_the_same() -> None:
     chosen = policy()
     world = World(servers=servers(4), is_live=True, bounds_departures=True)
-    core, events = world.scheduler(chosen, instant=False)
+    core, begun = world.scheduler(chosen, instant=False)
+    events = [
+        replace(event, config=RECORD) if isinstance(event, SchedulerStarted) else event
+        for event in begun
+    ]
     spec = replace(job_spec(4), retries=1)
     events += core.step(0, [SubmitJob(0, J0, spec)])[0]
     for attempt in (1, 2):
