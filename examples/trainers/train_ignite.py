@@ -52,7 +52,7 @@ def main():
     mean.attach(trainer, "loss")
     patience = EarlyStopping(9, lambda engine: engine.state.metrics["accuracy"], trainer)
     evaluator.add_event_handler(Events.COMPLETED, patience)
-    evaluator.add_event_handler(Events.ITERATION_COMPLETED, lambda: check.evaluating())
+    evaluator.add_event_handler(Events.ITERATION_COMPLETED, check.evaluating)
 
     @trainer.on(Events.EPOCH_COMPLETED)
     def evaluate():

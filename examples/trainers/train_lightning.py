@@ -4,6 +4,7 @@ python examples/trainers/train_lightning.py
 """
 
 import logging
+import sys
 import warnings
 
 import lightning
@@ -14,13 +15,16 @@ from torch.utils.data import DataLoader, Dataset
 from shunter.train import check
 from shunter.train.adapters.lightning import suspension
 
+IS_NOISY = "noisy" in sys.argv
+
 
 class Noisy(Dataset):
     def __len__(self):
         return 88
 
     def __getitem__(self, index):
-        return torch.linspace(0, index / 88, 6) + 0.1 * torch.randn(6), index % 3
+        x = torch.linspace(0, index / 88, 6)
+        return x + 0.1 * torch.randn(6) if IS_NOISY else x, index % 3
 
 
 class Module(lightning.LightningModule):
@@ -67,7 +71,8 @@ def main():
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    loader = DataLoader(Noisy(), 8, shuffle=True, num_workers=check.workers(0))
+    workers = 0 if IS_NOISY else check.workers(0)  # which draw other noise
+    loader = DataLoader(Noisy(), 8, shuffle=True, num_workers=workers)
     model = Module()
     trainer.fit(model, loader, DataLoader(Noisy(), 44), ckpt_path=callback.resume_path)
 

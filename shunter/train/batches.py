@@ -29,6 +29,7 @@ _ANOTHER = (
     'name each loader, as in run.batches(loader, "train")'
 )
 _PASS = "iteration"
+_OVER: Any = object()
 _TWICE = (
     "run.batches is asked for two loaders at a time: name each, as in "
     'run.batches(labelled, "labelled") and run.batches(unlabelled, "unlabelled")'
@@ -45,6 +46,7 @@ class Batches(Generic[T]):
         self._is_over = False
         self._is_left = False  # for another loader, in the same epoch
         self._had_workers = False  # that outlive a pass, before this one
+        self._is_drawn_ahead = False  # its order, as the pass began: for workers
         self._is_after_workers = False  # the pass with which a resumed run begins
         self._begun: state.State | None = None
         self._first: state.State | None = None
@@ -59,6 +61,7 @@ class Batches(Generic[T]):
         self._is_given_out = False
         self._iterator: Callable[[], Any] = lambda: None
         self._generators: list[Any] = []
+        self.passes: Callable[[], None] = lambda: None  # is called with each batch
 
     def __iter__(self) -> Iterator[T]:
         if self._is_live() and not self.given:
@@ -77,6 +80,7 @@ class Batches(Generic[T]):
         else:
             self.next_pass()
             self._had_workers = loaders.has_workers(self.source)
+            self._is_drawn_ahead = loaders.draws_ahead(self.source)
             self._begun = self._chance()
             iterator = self._fresh(iter(self.source), self._chance())
         self._iterator = weakref.ref(iterator)
@@ -128,6 +132,7 @@ class Batches(Generic[T]):
             "workers": self._had_workers
             if is_within or self._is_after_workers
             else loaders.has_workers(self.source),
+            "ahead": self._is_drawn_ahead,
             "generators": own,
             "source": state.captured(self.source) if keeps else None,
             "pass": getattr(self.source, _PASS, None),
@@ -140,6 +145,7 @@ class Batches(Generic[T]):
         self._is_left = saved.get("left", False)
         self._is_remade = saved.get("remade", False)
         self._had_workers = self._is_after_workers = saved.get("workers", False)
+        self._is_drawn_ahead = saved.get("ahead", False)
         if self._begun is not None or self._is_left:
             self._resumed_own = saved["generators"]
         elif not self._is_remade:  # it goes on at its next pass
@@ -171,6 +177,7 @@ class Batches(Generic[T]):
             except StopIteration:
                 break
             self.given += 1
+            self.passes()
             yield batch
         self._is_over = True
 
@@ -187,12 +194,18 @@ class Batches(Generic[T]):
         if not keeps:
             self._set_chance(self._begun)
         iterator = iter(self.source)
-        if self._first is not None and not keeps:
+        # A pass with workers drew its order before its first batch was asked for: so must this one.
+        is_drawn_later = self._is_drawn_ahead and not loaders.draws_ahead(self.source)
+        if self._first is not None and not keeps and not is_drawn_later:
             self._set_chance(self._first)
-        for number in range(0 if keeps else self.given):
-            if self._asked is not None and number == self.given - 1:
+        for count in range(0 if keeps else self.given):
+            if self._asked is not None and count == self.given - 1:
                 self._set_chance(self._asked)  # what it fetches ahead is drawn as it was
-            next(iterator)
+            if next(iterator, _OVER) is _OVER:
+                raise ValueError(
+                    f"the loader ends after {count} batches, and the checkpoint is after "
+                    f"{self.given} of them: give it the data that it had in the attempt before"
+                )
         # The first loader that goes on finds the chance of the checkpoint, the others what it left.
         self._set_chance({"global": dict(self.resumed_chance) or before, "own": own})
         self.resumed_chance.clear()  # all loaders of a run have this same one
@@ -235,7 +248,10 @@ class Batches(Generic[T]):
 class AllBatches:
     """All loaders of a run: those without a name have a place in their epoch."""
 
-    def __init__(self, parts: Iterable[object] = ()) -> None:
+    def __init__(
+        self, parts: Iterable[object] = (), passes: Callable[[], None] = lambda: None
+    ) -> None:
+        self._passes = passes
         self._parts = [each for each in parts if loaders.is_of_chance(each)]
         self.pending: state.State = {}
         self.chance: state.State = {}
@@ -294,7 +310,7 @@ class AllBatches:
         if known is None:
             known = self._known[name] = Batches(source)
             known.resumed_chance, known.put_back = self.chance, self._put_back
-            known.parts = self._parts
+            known.parts, known.passes = self._parts, self._passes
             if name in self.pending:
                 known.load_state_dict(self.pending.pop(name))
         known.take(source)

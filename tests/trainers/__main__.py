@@ -51,15 +51,16 @@ def main() -> int:
     if told.served:
         return _served(wanted, told.folder, sdk, keep=told.keep)
     status = 0
-    for trainer in wanted:
-        status = max(status, _tried(trainer, told.folder, sdk, keep=told.keep))
+    for number, trainer in enumerate(wanted):
+        is_last = all(each.packages != trainer.packages for each in wanted[number + 1 :])
+        status = max(status, _tried(trainer, told.folder, sdk, keep=told.keep or not is_last))
     return status
 
 
 def _tried(trainer: Trainer, folder: Path, sdk: Path, *, keep: bool) -> int:
     """Install a library, check its script, keep the result; return an exit status."""
     print(f"== {trainer.name}: {' '.join(trainer.packages)}", flush=True)
-    environment = folder / trainer.name
+    environment = folder / trainer.environment
     try:
         python = _installed(environment, trainer.packages, sdk)
         with tempfile.TemporaryDirectory() as scratch:
@@ -93,12 +94,14 @@ def _tried(trainer: Trainer, folder: Path, sdk: Path, *, keep: bool) -> int:
 def _served(wanted: Sequence[Trainer], folder: Path, sdk: Path, *, keep: bool) -> int:
     """Train with all at one daemon, keep what came of it; return an exit status."""
     try:
-        trained = [(each, _installed(folder / each.name, each.packages, sdk)) for each in wanted]
+        trained = [
+            (each, _installed(folder / each.environment, each.packages, sdk)) for each in wanted
+        ]
         with tempfile.TemporaryDirectory() as scratch:
             found = differences(trained, Path(scratch))
     finally:
         for each in [] if keep else wanted:
-            shutil.rmtree(folder / each.name, ignore_errors=True)
+            shutil.rmtree(folder / each.environment, ignore_errors=True)
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     for name, difference in found.items():
         print(f"{name}: {difference or 'equal bits'}")
