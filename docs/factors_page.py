@@ -106,6 +106,8 @@ def _pairs(parts: Mapping[str, Mapping[str, Any]], source: str) -> Iterator[str]
     for pair, (one_left, other_left) in found["without MPS"].items():
         one, other = pair.split()
         left = [min(1.0, one_left), min(1.0, other_left)]
+        if one == other:  # chance alone tells them apart
+            left = [round(sum(left) / 2, 3)] * 2
         of_model[one].append(f"{other} = {left}")
     for model, pairs in of_model.items():
         yield from ("", f"[models.{model}]", f'source = "{source}"')
