@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help demo setup setup-dev test check format format-check lint types imports docs examples \
-        bench fidelity live chaos dist requirements clean
+        bench fidelity live chaos trainers dist requirements clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,10 @@ live: setup-dev $(VENV)/.train ## tests with real processes, some of which train
 chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10
 	@echo "ill-using clusters over SSH, a line each"
 	$(BIN)/python -m tests.chaos $(SEEDS) -j $(CHAOS_WORKERS)
+
+trainers: setup-dev ## check real training libraries, each in its own environment: make trainers ONLY=keras-jax
+	@$(BIN)/python -m tests.trainers $(ONLY)
+	@$(BIN)/python -m docs.trainers_page
 
 # Four distributions, each by the pinned backend and without a network. Tests hold that their bytes
 # depend on nothing but the files and SOURCE_DATE_EPOCH, where that is set.

@@ -116,6 +116,15 @@ class AttemptPart(Model):
     set_aside_by: str = Field(description="who ordered that it is not believed any more")
 
 
+class WarningPart(Model):
+    """A warning to the owner of a job, when it was said last."""
+
+    text: str
+    attempt: int
+    at: Instant
+    step: int | None = Field(description="the last mini-batch by then, where the job said it")
+
+
 class EndedRow(Model):
     """A job that has ended."""
 
@@ -173,6 +182,9 @@ class JobDocument(Document):
         "null: it does not wait for that"
     )
     attempts: tuple[AttemptPart, ...]
+    warnings: tuple[WarningPart, ...] = Field(
+        default=(), description="what may keep it from going on exactly, say; the last 32"
+    )
     profile: dict[str, object] | None = Field(description="the newest sample, as in ProfileSampled")
     profile_at: Instant | None = Field(description="when that was; `attempt` in it says of which")
 

@@ -316,6 +316,7 @@ def _job_document(
         "service_gpu_s": None if service_us is None else service_us / 1e6,
         "next_try_at": None if live is None else date_or_none(live.back_at_us, dated),
         "attempts": [attempt.document(dated) for attempt in attempts],
+        **({"warnings": history.warned(dated)} if history.warnings else {}),
         "profile": None if history.sample is None else to_object(history.sample),
         "profile_at": None if history.sample is None else dated(history.sample.at_us),
     }

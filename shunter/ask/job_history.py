@@ -216,6 +216,7 @@ class Attempt:
             self.ended_us, self.suspended_us, self.lost_us = at_us, at_us, event.lost_us
             self.ended_by = f"suspended: {event.cause}" if event.cause else "suspended"
             self.step = self.step if event.step is None else event.step
+            self.exit_code = event.exit_code
         elif isinstance(event, facts.AttemptEnded):
             self._exit(event)
         elif isinstance(event, facts.AttemptLost):
@@ -270,9 +271,16 @@ class Attempt:
         self.memory_kills = event.memory_kills
 
 
+WARNINGS_MOST = 32
+"""So many warnings of a job are kept, the last ones."""
+
+
 @dataclass(slots=True)
 class JobHistory:
-    """A job from its submission on; no outcome: it has not ended."""
+    """A job from its submission on; no outcome: it has not ended.
+
+    `warnings` are those to its owner by their text, the one that was said last at the end.
+    """
 
     attempt_type: ClassVar[type[Attempt]] = Attempt
     submitted: facts.JobSubmitted
@@ -282,6 +290,7 @@ class JobHistory:
     exit_code: int | None = None
     ended_us: int | None = None
     sample: facts.ProfileSampled | None = None
+    warnings: dict[str, facts.JobWarned] = field(default_factory=dict)
     changed_priority: int | None = None
     _grant: Attempt | None = None
 
@@ -357,6 +366,8 @@ class JobHistory:
             self.sample = event
         elif isinstance(event, facts.JobPriorityChanged):
             self.changed_priority = event.priority
+        elif isinstance(event, facts.JobWarned):
+            self._warn(event)
         elif isinstance(event, JOB_ENDS):
             self._end(event)
         elif isinstance(event, _OF_ATTEMPTS):
@@ -383,6 +394,24 @@ class JobHistory:
             "attempts": len(self.attempts),
             "run_s": self.run_us / 1e6,
         }
+
+    def warned(self, dated: Dated) -> list[dict[str, object]]:
+        """Return the warnings to its owner, each when it was said last."""
+        return [
+            {
+                "text": text,
+                "attempt": event.attempt,
+                "at": dated(event.at_us),
+                "step": event.step,
+            }
+            for text, event in self.warnings.items()
+        ]
+
+    def _warn(self, event: facts.JobWarned) -> None:
+        self.warnings.pop(event.text, None)
+        self.warnings[event.text] = event
+        while len(self.warnings) > WARNINGS_MOST:
+            del self.warnings[next(iter(self.warnings))]
 
     def _allocate(self, event: facts.AllocationChanged) -> None:
         current = self.attempts[-1] if self.attempts else None

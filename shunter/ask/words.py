@@ -334,6 +334,12 @@ def discarded_in_words(event: facts.CheckpointDiscarded) -> str:
     )
 
 
+def warning_in_words(event: facts.JobWarned) -> str:
+    """Return what the owner of a job was warned of, by which attempt."""
+    step = "" if event.step is None else f", step {event.step}"
+    return f"{event.text} (attempt {event.attempt}{step}, at {clock(event.at_us)})"
+
+
 def fact_in_words(event: Event | None, score: str = "") -> str:
     """Return a decision in one line; `score` is what its scores say."""
     if event is None:
@@ -456,6 +462,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
         f"refuse {event.rule} for {event.job_id}: {event.reason} ({event.detail})"
     ),
     facts.PolicySetAside: lambda event: f"set the policy {event.policy} aside: {event.cause}",
+    facts.JobWarned: lambda event: f"warn the owner of {event.job_id}: {event.text}",
     facts.WaitReasonChanged: lambda event: f"{event.job_id} waits: {event.wait.reason}",
     facts.TargetsSet: lambda event: f"set {len(event.targets)} target shares",
     facts.SizesSet: _sized,

@@ -326,6 +326,7 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
         ("submitted", local_time(found["submitted_at"])),
         ("started", local_time(found["started_at"])),
     ]
+    pairs += [("warning", _warning(one)) for one in found.get("warnings", ())]
     pairs += [("dropped", _dropped(one)) for one in found["attempts"] if one["messages_dropped"]]
     pairs += [
         ("set aside", f"attempt {one['attempt']}, by {one['set_aside_by'] or 'somebody'}")
@@ -354,6 +355,12 @@ def _turns(turns: "Answer | None") -> str:
     if turns["used"] is None:
         return told
     return f"{told}, and it had {turns['used']:.3f} of {duration(turns['held_s'])}"
+
+
+def _warning(one: "Answer") -> str:
+    """Return a warning with where it was said."""
+    step = "" if one["step"] is None else f", step {one['step']}"
+    return f"{one['text']} (attempt {one['attempt']}{step})"
 
 
 def _dropped(one: "Answer") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shunter.cli import output
-from shunter.cli.answers import Url, check_source, connect, job_ids
+from shunter.cli.answers import Url, check_source, connect, job_ids, one_line
 from shunter.cli.options import Json, reading
 from shunter.cli.units import duration, durations_apart, number, percent
 from shunter.counting import counted
@@ -222,7 +222,10 @@ def _print_short(document: "Answer") -> None:
     """Print why a job waits in three lines, and what was tried if that was asked for."""
     short = document["short"]
     output.print_line(f"{short['answer']}   (at {document['at']['time']})")
-    _print_rows([("waits for", short["waits_for"]), ("to do", short["to_do"])])
+    rows = [("waits for", short["waits_for"]), ("to do", short["to_do"])]
+    if "warned" in document:
+        rows.append(("warned", one_line(document["warned"]["words"])))
+    _print_rows(rows)
     if "counterfactuals" in document:
         starts = [("starts if", line) for line in document["would_start_if"]]
         _print_rows([*starts, *_counterfactual_rows(document)])
@@ -270,6 +273,8 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
         if document.get(name)
     ]
     rows += [("trial", each["words"]) for each in document.get("trials", ())[-TRIALS_NAMED:]]
+    if "warned" in document:
+        rows.append(("warned", one_line(document["warned"]["words"])))
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""
         text = f"e{decision['seq']}, at {decision['time']}, {decision.get('words', '')}"

@@ -237,6 +237,7 @@ Observation: TypeAlias = (
     | facts.TurnEnded
     | facts.CheckpointSaved
     | facts.MessagesDropped
+    | facts.JobWarned
     | facts.JobSuspended
     | facts.AttemptLost
     | facts.GpusReleased

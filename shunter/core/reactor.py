@@ -25,6 +25,7 @@ from shunter.core.state import (
     PROMISED,
     RUNNING,
     SUSPENDING,
+    WAITING,
     FoldResult,
     Job,
     JobPhase,
@@ -56,9 +57,10 @@ from shunter.events import (
     record,
 )
 
-# Departures: attempts that leave unasked, with exit code 75. An attempt made progress if its
-# checkpoints have a higher step than at the departure before; without steps, if it lived for long.
-# Without progress a job waits longer each time, and fails in the end. The count is per term.
+# Departures: attempts that leave unasked, with exit code 75, and those that end with 0 where they
+# were to leave and had not finished. An attempt made progress if its checkpoints have a higher step
+# than at the departure before; without steps, if it lived for long. Without progress a job that
+# leaves unasked waits longer each time, and both fail in the end. The count is per term.
 
 DEPARTURES_MOST: Final = 8
 """With so many departures in a row without progress a job fails that has no retries.
@@ -90,20 +92,42 @@ class Departures:
         counted.
         """
         job, at_us = self._state.jobs[fact.job_id], fact.at_us
-        count = 0
-        if self._rules.bounds_departures and not fact.cause:
-            count = self._count(job, 0 if began_us is None else at_us - began_us)
-        if count >= (job.spec.retries + 1 if job.spec.retries else DEPARTURES_MOST):
-            times = "once" if count == 1 else f"{count} times in a row"
-            self._failing[job.job_id] = f"left {times} by itself (exit code 75) without progress"
+        code = 75 if fact.exit_code is None else fact.exit_code
+        count = self._counted(fact, began_us, f"left {{}} by itself (exit code {code})")
+        if job.job_id in self._failing:
             return ()
         until_us = at_us + backoff_us(count) if count > 1 else None
         return () if job.is_on_hold else (facts.JobHeld(at_us, job.job_id, BACKING_OFF, until_us),)
 
+    def ended(self, fact: facts.JobSuspended, began_us: int | None) -> Sequence[facts.JobHeld]:
+        """Count an attempt that was to leave, and ended with 0 before it was finished.
+
+        How soon it is launched again is up to whoever had it leave.
+        """
+        self._counted(fact, began_us, "ended {} with exit code 0 when asked to leave,")
+        return ()
+
     def released(self, job: Job, at_us: int) -> Sequence[facts.JobFailed]:
-        """Fail a job that has left too often, now that its GPUs are released."""
+        """Fail a job that has left too often, now that its GPUs are released.
+
+        One that has others by now, to which it moves, fails after the next time.
+        """
         cause = self._failing.pop(job.job_id, "")
-        return (facts.JobFailed(at_us, job.job_id, cause),) if cause else ()
+        fails = bool(cause) and job.phase is WAITING
+        return (facts.JobFailed(at_us, job.job_id, cause),) if fails else ()
+
+    def _counted(self, fact: facts.JobSuspended, began_us: int | None, how: str) -> int:
+        """Count a departure, and note that its job fails if there were too many."""
+        job = self._state.jobs[fact.job_id]
+        if not self._rules.bounds_departures or fact.cause:
+            return 0
+        count = self._count(job, 0 if began_us is None else fact.at_us - began_us)
+        if count >= (job.spec.retries + 1 if job.spec.retries else DEPARTURES_MOST):
+            times = "once" if count == 1 else f"{count} times in a row"
+            self._failing[job.job_id] = f"{how.format(times)} without progress"
+        else:
+            self._failing.pop(job.job_id, None)
+        return count
 
     def _count(self, job: Job, lived_us: int) -> int:
         """Count a departure; return how many in a row there were without progress."""
@@ -672,7 +696,9 @@ class Reactor:
 
         So a job that always leaves at once is not launched again as fast as the machine can.
         """
-        return self._departures.left(fact, before.began_us) if before.phase is RUNNING else ()
+        if before.phase is RUNNING:
+            return self._departures.left(fact, before.began_us)
+        return self._departures.ended(fact, before.began_us) if fact.exit_code == 0 else ()
 
     def _attempt_lost(self, fact: facts.AttemptLost, before: Before) -> Sequence[Event]:
         """End a job that was about to; one that is lost again and again waits.

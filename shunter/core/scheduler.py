@@ -727,6 +727,7 @@ HANDLERS: dict[type[Input], Callable[[Scheduler, Any], None]] = {
     facts.TurnEnded: turn_changed,
     facts.CheckpointSaved: as_is,
     facts.MessagesDropped: as_is,
+    facts.JobWarned: as_is,
     facts.JobSuspended: as_is,
     facts.AttemptLost: as_is,
     facts.NodeUnreachable: node_unreachable,

@@ -68,6 +68,7 @@ from .facts import (
     JobStopped as JobStopped,
     JobSubmitted as JobSubmitted,
     JobSuspended as JobSuspended,
+    JobWarned as JobWarned,
     LaunchFailed as LaunchFailed,
     MessagesDropped as MessagesDropped,
     NodeAdded as NodeAdded,

@@ -132,6 +132,7 @@ CLASSES: Final[Mapping[type[Event], KindClass]] = {
     facts.GpusReleased: KindClass(_OBSERVED),
     facts.SpeedChanged: KindClass(_OBSERVED),
     facts.MessagesDropped: KindClass(_OBSERVED),
+    facts.JobWarned: KindClass(_OBSERVED),
     facts.AttemptSetAside: KindClass(_COMMANDED),
     facts.AllocationLearned: KindClass(_OBSERVED),
     facts.ReshapeRefused: KindClass(_OBSERVED),

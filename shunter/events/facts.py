@@ -984,6 +984,7 @@ class JobSuspended:
     """An attempt ended to go on later; `lost_us` of its work must be redone.
 
     `cause` says who ended it, where this scheduler did not: such as Slurm by its time limit.
+    `exit_code` is told where it is 0: it was to leave, and its work was not finished all the same.
     """
 
     at_us: int
@@ -992,6 +993,7 @@ class JobSuspended:
     step: int | None = None
     lost_us: int = 0
     cause: str = ""
+    exit_code: int | None = None
 
 
 @event
@@ -1054,6 +1056,22 @@ class MessagesDropped:
 
 
 @event
+class JobWarned:
+    """An attempt warns the owner of its job: that it will not go on exactly, say.
+
+    The job said it, or the supervisor that saw how the attempt ended. Each attempt says a `text`
+    once; `step` is the last mini-batch by then.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    text: str
+    step: int | None = None
+    nodes: tuple[NodeName, ...] = ()
+
+
+@event
 class AttemptSetAside:
     """Somebody ordered that nothing an attempt tells is believed any more.
 
@@ -1084,6 +1102,7 @@ ExecutionEvent: TypeAlias = (
     | GpusReleased
     | SpeedChanged
     | MessagesDropped
+    | JobWarned
     | AttemptSetAside
     | AllocationLearned
     | ReshapeRefused

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _UNNAMED = "batches"
+_INSTANTS = ("begun", "first", "asked")  # at which chance was remembered
 _ANOTHER = (
     "outside run.epochs, run.batches is given another loader than before: loop over run.epochs, or "
     'name each loader, as in run.batches(loader, "train")'
 )
 _PASS = "iteration"
+_OVER: Any = object()
 _TWICE = (
     "run.batches is asked for two loaders at a time: name each, as in "
     'run.batches(labelled, "labelled") and run.batches(unlabelled, "unlabelled")'
@@ -44,9 +46,11 @@ class Batches(Generic[T]):
         self._is_over = False
         self._is_left = False  # for another loader, in the same epoch
         self._had_workers = False  # that outlive a pass, before this one
+        self._is_drawn_ahead = False  # its order, as the pass began: for workers
         self._is_after_workers = False  # the pass with which a resumed run begins
         self._begun: state.State | None = None
         self._first: state.State | None = None
+        self._asked: state.State | None = None  # before the last batch was fetched
         self._resumed_own: list[object] | None = None
         self.resumed_chance: state.State = {}
         self.parts: list[
@@ -57,6 +61,7 @@ class Batches(Generic[T]):
         self._is_given_out = False
         self._iterator: Callable[[], Any] = lambda: None
         self._generators: list[Any] = []
+        self.passes: Callable[[], None] = lambda: None  # is called with each batch
 
     def __iter__(self) -> Iterator[T]:
         if self._is_live() and not self.given:
@@ -75,8 +80,9 @@ class Batches(Generic[T]):
         else:
             self.next_pass()
             self._had_workers = loaders.has_workers(self.source)
+            self._is_drawn_ahead = loaders.draws_ahead(self.source)
             self._begun = self._chance()
-            iterator = self._fresh(iter(self.source))
+            iterator = self._fresh(iter(self.source), self._chance())
         self._iterator = weakref.ref(iterator)
         return iterator
 
@@ -106,7 +112,7 @@ class Batches(Generic[T]):
     def next_pass(self) -> None:
         """Begin at the front again."""
         self.given, self.ahead, self._is_over, self._is_left = 0, 0, False, False
-        self._begun = self._first = self._resumed_own = None
+        self._begun = self._first = self._asked = self._resumed_own = None
         self._iterator = lambda: None
 
     def state_dict(self) -> state.State:
@@ -122,9 +128,11 @@ class Batches(Generic[T]):
             "remade": self._is_remade,
             "begun": None if self._is_left else self._begun,
             "first": None if self._is_left else self._first,
+            "asked": None if self._is_left else self._asked,
             "workers": self._had_workers
             if is_within or self._is_after_workers
             else loaders.has_workers(self.source),
+            "ahead": self._is_drawn_ahead,
             "generators": own,
             "source": state.captured(self.source) if keeps else None,
             "pass": getattr(self.source, _PASS, None),
@@ -133,9 +141,11 @@ class Batches(Generic[T]):
     def load_state_dict(self, saved: state.State) -> None:
         self.given, self._is_over = saved["given"], saved["over"]
         self._begun, self._first = saved["begun"], saved.get("first")
+        self._asked = saved.get("asked")
         self._is_left = saved.get("left", False)
         self._is_remade = saved.get("remade", False)
         self._had_workers = self._is_after_workers = saved.get("workers", False)
+        self._is_drawn_ahead = saved.get("ahead", False)
         if self._begun is not None or self._is_left:
             self._resumed_own = saved["generators"]
         elif not self._is_remade:  # it goes on at its next pass
@@ -150,13 +160,24 @@ class Batches(Generic[T]):
             # Accelerate's loaders seed an order by it.
             setattr(self.source, _PASS, saved["pass"])
 
-    def _fresh(self, iterator: Iterator[T]) -> Iterator[T]:
-        self._first = self._chance()
+    def _fresh(self, iterator: Iterator[T], chance: state.State) -> Iterator[T]:
+        now = self._chance()
+        # A loader with workers has drawn its order by now, one without draws it next. So that
+        # either goes on where the other was, nothing is put back that nobody has drawn.
+        self._first = None if state.are_equal(now, chance) else now
         yield from self._counted(iterator)
 
     def _counted(self, iterator: Iterator[T]) -> Iterator[T]:
-        for batch in iterator:
+        is_ahead = loaders.fetches_ahead(self.source)
+        while True:
+            if is_ahead:
+                self._asked = self._chance()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                break
             self.given += 1
+            self.passes()
             yield batch
         self._is_over = True
 
@@ -173,10 +194,18 @@ class Batches(Generic[T]):
         if not keeps:
             self._set_chance(self._begun)
         iterator = iter(self.source)
-        if self._first is not None and not keeps:
+        # A pass with workers drew its order before its first batch was asked for: so must this one.
+        is_drawn_later = self._is_drawn_ahead and not loaders.draws_ahead(self.source)
+        if self._first is not None and not keeps and not is_drawn_later:
             self._set_chance(self._first)
-        for _ in range(0 if keeps else self.given):
-            next(iterator)
+        for count in range(0 if keeps else self.given):
+            if self._asked is not None and count == self.given - 1:
+                self._set_chance(self._asked)  # what it fetches ahead is drawn as it was
+            if next(iterator, _OVER) is _OVER:
+                raise ValueError(
+                    f"the loader ends after {count} batches, and the checkpoint is after "
+                    f"{self.given} of them: give it the data that it had in the attempt before"
+                )
         # The first loader that goes on finds the chance of the checkpoint, the others what it left.
         self._set_chance({"global": dict(self.resumed_chance) or before, "own": own})
         self.resumed_chance.clear()  # all loaders of a run have this same one
@@ -219,13 +248,21 @@ class Batches(Generic[T]):
 class AllBatches:
     """All loaders of a run: those without a name have a place in their epoch."""
 
-    def __init__(self, parts: Iterable[object] = ()) -> None:
+    def __init__(
+        self, parts: Iterable[object] = (), passes: Callable[[], None] = lambda: None
+    ) -> None:
+        self._passes = passes
         self._parts = [each for each in parts if loaders.is_of_chance(each)]
         self.pending: state.State = {}
         self.chance: state.State = {}
         self._put_back: list[object] = []
         self._known: dict[str, Batches[Any]] = {}
         self._is_in_epoch = False
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any loader was given."""
+        return bool(self._known)
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
@@ -239,7 +276,7 @@ class AllBatches:
     def next_epoch(self) -> None:
         """Begin all at the front again."""
         self.pending = {
-            name: {**saved, "given": 0, "over": False, "left": False, "begun": None, "first": None}
+            name: {**saved, "given": 0, "over": False, "left": False, **dict.fromkeys(_INSTANTS)}
             for name, saved in self.pending.items()
             if saved["over"] or saved["begun"] is None
         }
@@ -273,7 +310,7 @@ class AllBatches:
         if known is None:
             known = self._known[name] = Batches(source)
             known.resumed_chance, known.put_back = self.chance, self._put_back
-            known.parts = self._parts
+            known.parts, known.passes = self._parts, self._passes
             if name in self.pending:
                 known.load_state_dict(self.pending.pop(name))
         known.take(source)

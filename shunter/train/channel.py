@@ -26,7 +26,10 @@ A line is a JSON object of at most 4096 bytes, which a FIFO takes in one piece::
 Rank 0 alone tells the first four. Order: the file, acknowledged, saved, the processes exit with
 75. `saved` never means "gone": GPUs are free when the processes are. After `failed`, or past its
 deadline, the supervisor uses the next stronger mode. `batch_s` is the mean of the `batches`
-mini-batches since the line before, without evaluation and saving.
+mini-batches since the line before, without evaluation and saving. `state` is training, evaluating
+or saving; completed at the end of the last epoch; done where the script says so as its last line
+(`run.finish()`); finished when no boundary comes any more. By these three it is known whether an
+attempt that ends with 0 after it was asked to leave has finished its work.
 """
 
 from __future__ import annotations
@@ -74,6 +77,12 @@ class Channel:
             return
 
 
+def number_of(name: str) -> int | None:
+    """Return the number of a signal such as `SIGUSR1` or `USR1`, if there is one."""
+    number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+    return None if number is None or not name else int(number)
+
+
 def number_in(environment: Mapping[str, str], name: str, default: int) -> int:
     """Return the number an environment variable holds, or a default."""
     text = environment.get(name, "")
@@ -91,14 +100,14 @@ class Bell:
 
     def listen(self, environment: Mapping[str, str]) -> None:
         """Answer the signal that the environment names, if it names one."""
-        name = environment.get(SUSPEND_SIGNAL, "")
-        number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+        number = number_of(environment.get(SUSPEND_SIGNAL, ""))
         # Python takes handlers in the main thread only; imported elsewhere, the file still asks.
         is_main = threading.current_thread() is threading.main_thread()
         if number is not None and is_main and environment.get(CHANNEL):
-            signal.signal(number, self._ring)
+            signal.signal(number, self.ring)
 
-    def _ring(self, *_: object) -> None:
+    def ring(self, *_: object) -> None:
+        """Note that the signal has come."""
         self.rung += 1
 
 

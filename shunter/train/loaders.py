@@ -90,6 +90,12 @@ def has_workers(source: object) -> bool:
     return any(getattr(each, _PERSISTENT) is not None for each in _with_lasting_workers(source))
 
 
+def draws_ahead(source: object) -> bool:
+    """Say whether a loader draws its order as it begins: it has workers to keep busy."""
+    numbers = [_named(each).get("num_workers") for each in _holders(source)]
+    return any(isinstance(number, int) and number > 0 for number in numbers)
+
+
 def begin_workers(source: object) -> None:
     """Begin the workers that outlive a pass, where they have not begun."""
     for each in _with_lasting_workers(source):
@@ -110,6 +116,11 @@ def is_of_chance(holder: object) -> bool:
     others.append(getattr(torch, "default_generator", None))  # the global ones are saved as such
     is_stateless = isinstance(holder, random.SystemRandom)
     return not is_stateless and all(holder is not each for each in others)
+
+
+def fetches_ahead(source: object) -> bool:
+    """Say whether a loader has fetched one batch more than it has handed out."""
+    return hasattr(source, _INNER)  # Accelerate's, to know which one is the last
 
 
 def keeps_position(source: object) -> bool:

@@ -18,15 +18,17 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from shunter.train import channel, loaders, serialization, state
 from shunter.train.agreement import Agreement, Alone, agreement, votes_folder
 from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
+from shunter.train.faults import SIZES, Incomplete, Overdue, in_words, is_growing
 from shunter.train.leaving import alive, leave_at_once, wait_for_writers
-from shunter.train.state import Parts
+from shunter.train.state import Parts, ranks
+from shunter.train.surroundings import Surroundings, check_workers
 from shunter.train.turns import device, turns_of
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def start(
     attempt = channel.number_in(environment, channel.ATTEMPT, 0)
     store = Checkpoints(Path(folder), attempt=attempt, rank=rank, world=world) if folder else None
     channel_line = channel.Channel(line) if line else None
-    run = Run(
+    run = made_kind(
         store,
         rank=rank,
         world=world,
@@ -91,8 +93,11 @@ def start(
     run.save_every = save_every
     run.is_whole = is_whole or run.is_whole
     run.made_with = dict(made_with or {})
+    if line:
+        run.surroundings = Surroundings(run.warn, environment)
+        run.surroundings.begin()
     run.resume()
-    atexit.register(run.finish)
+    atexit.register(run.exits)
     return run
 
 
@@ -132,10 +137,14 @@ class Run:
         self._agreement: Agreement | None = None
         self._agreed = 0
         self._tick = 0
-        self._batches = AllBatches(self._parts.named.values())
+        self._batches = AllBatches(self._parts.named.values(), self._passes_batch)
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
         self._warned: set[str] = set()
+        self.surroundings: Surroundings | None = None  # until it has passed its first boundaries
+        self._overdue, self._incomplete = Overdue(), Incomplete()
+        self._sizes: list[int] = []
+        self._resumed_at = 0
 
     @property
     def device(self) -> str:
@@ -154,11 +163,21 @@ class Run:
         self.steps_done += 1
         if self._requests is None:
             return False
+        if self.surroundings is not None:
+            self._look_around(self.surroundings)
         if self._turns is not None and self._turns.was_interrupted():
             self._step_rate.skip()
         if self._step_rate.passes(time.monotonic()):
             self._tell("training")
-        return self.is_whole() and self._is_stop()
+        if self.is_whole():
+            return self._is_stop()
+        if self._incomplete.passes(self.steps_done):
+            self._warn_if_asked(
+                f"and `is_whole` was false after each of the last {self._incomplete.count} "
+                "mini-batches, so that none of them is a boundary: let it be true where gradients "
+                "are used up"
+            )
+        return False
 
     def is_saving_due(self) -> bool:
         """Say whether to save after this mini-batch, without leaving."""
@@ -172,6 +191,7 @@ class Run:
                 yield self.epoch
             self.epoch += 1
             self._batches.next_epoch()
+        self.completed()
 
     def batches(self, source: Iterable[T], name: str = "") -> Batches[T]:
         """Return a loader whose position is saved; resumed, it goes on where it was.
@@ -184,6 +204,7 @@ class Run:
             ValueError: another one without a name is in use, or was before outside `epochs`.
         """
         loaders.check_loader(source)
+        check_workers(self.warn, source)
         name = name or self._batches.name_of(source)
         if name in self._batches.pending and self._saved_world != self._world:
             check_other_ranks(source, name, self._saved_world, self._world)
@@ -238,6 +259,8 @@ class Run:
             self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
+        if self._checkpoints is not None and self._checkpoints.folder in path.parents:
+            self._checkpoints.discard(path)
         self._go_on()
 
     def saved_by_script(self, path: Path, check: Whole | None = None) -> None:
@@ -274,21 +297,41 @@ class Run:
         return {**self.observed(), **self._parts.captured(self._rank)}
 
     def resume(self) -> None:
-        """Load the newest complete checkpoint, if there is one."""
-        folder = self._checkpoints.latest() if self._checkpoints else None
-        if self._checkpoints is None or folder is None:
+        """Load the newest complete checkpoint, if there is one.
+
+        Raises:
+            ValueError: it is of other libraries, other ranks or other parts.
+        """
+        found = self._newest(self._checkpoints) if self._checkpoints is not None else None
+        if self._checkpoints is None or found is None:
             return
-        first = self._checkpoints.read(folder, 0)
-        self._check_made_with(folder, first.get("made_with"))
+        folder, first = found
+        self.check_made_with(folder, first.get("made_with"))
         self._saved_world = first["world"]
         if first["world"] != self._world:
-            self._parts.check_replicated(folder, first["world"], self._world)
+            self._check_world(folder, first["world"])
         is_new = self._rank >= first["world"]
         saved = self._checkpoints.read(folder) if self._rank and not is_new else first
-        self._parts.restore(self._rank, saved["parts"], first["parts"])
-        if self._parts.load:
-            self._parts.load(folder)
+        left_out = self._parts.left_out(saved["parts"])
+        if left_out:
+            self.warn(
+                f"checkpoint {folder.name} has {', '.join(left_out)}, which this script does not "
+                "give train.start: that is not restored"
+            )
+        try:
+            self._parts.restore(self._rank, saved["parts"], first["parts"])
+            if self._parts.load:
+                self._parts.load(folder)
+        except serialization.ERRORS as error:
+            self.warn(
+                f"checkpoint {folder} cannot be loaded ({type(error).__name__}: {error}): let the "
+                "script be as it was, or remove that folder to go on from the one before"
+            )
+            raise
         self.steps_done, self.epoch = saved["step"], saved["epoch"]
+        self._resumed_at = self.steps_done
+        size = self._checkpoints.size(folder, is_all=self._parts.save is not None)
+        self._sizes = [*saved.get("sizes", ()), size]
         self.is_evaluation_due = saved["evaluating"]
         self._batches.pending, self._batches.chance = saved["batches"], saved["chance"]
         self.resumed_from = folder
@@ -297,11 +340,31 @@ class Run:
             state.seed(f"{self.steps_done}/{self._rank}")
             self._batches.chance = state.chance()
 
+    def completed(self) -> None:
+        """Tell that the training has come to its end; an evaluation may follow, say.
+
+        `epochs` tells it after its last one. A job that ends with status 0 after that is finished,
+        though it was asked to leave meanwhile, unless SIGTERM has ended it.
+        """
+        if self._requests is not None and not self._step_rate.is_over:
+            self._tell("completed")
+
     def finish(self) -> None:
-        """Tell that no further boundary comes; also done at the end of the process."""
+        """Tell, as the last line of a script, that all is done and no boundary comes.
+
+        A job that ends with status 0 after that is finished, whatever has ended it.
+        """
+        if self._requests is not None and not self._step_rate.is_over:
+            self._tell("done")
+        self.exits()
+
+    def exits(self) -> None:
+        """Tell that no further boundary comes; done at the end of the process."""
         if self._requests is None or self._step_rate.is_over:
             return
         self._step_rate.is_over = True
+        if self.steps_done == self._resumed_at:
+            self._warn_if_asked("and ends without having come to a boundary")
         try:
             if self._agreement is not None:
                 self._agreement.ends()
@@ -318,7 +381,64 @@ class Run:
             _complain(f"warning: {text}")
         self._answer("warned", text=text)
 
-    def _check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
+    def _passes_batch(self) -> None:
+        """Warn of a run that is asked to leave, while batches pass without a boundary."""
+        if self._requests is not None and self._overdue.passes(self.steps_done):
+            self._warn_if_asked(
+                f"and {self._overdue.since} batches have passed since the last boundary: call "
+                "run.step() after each mini-batch, and evaluate by run.evaluate"
+            )
+
+    def _warn_if_asked(self, text: str) -> None:
+        """Warn once, if a request is open that nobody sees."""
+        if self._requests is None or _ASKED in self._warned or not self._requests.open_number():
+            return
+        self._warned.add(_ASKED)
+        self.warn(f"{_ASKED}, {text}; a run that does not leave is ended, and loses work")
+
+    def _newest(self, store: Checkpoints) -> tuple[Path, Any] | None:
+        """Return the newest checkpoint that can be read, and what its first rank saved.
+
+        A rank alone goes on from the one before; of several each might take another one.
+        """
+        folders = store.complete()
+        for folder, lack in store.lacking().items():
+            goes_on = f"goes on from {folders[0].name}" if folders else "begins at its start"
+            self.warn(f"checkpoint {folder} is not whole ({lack}): the run {goes_on}")
+        for folder in folders:
+            is_last = self._world > 1 or folder == folders[-1]
+            first = self._read_or_warn(store, folder, is_needed=is_last)
+            if first is not None:
+                return folder, first
+        return None
+
+    def _read_or_warn(self, store: Checkpoints, folder: Path, *, is_needed: bool) -> Any:
+        """Return what the first rank saved; None: it cannot be read, nor must it."""
+        try:
+            return store.read(folder, 0)
+        except serialization.ERRORS as error:
+            goes_on = "there is no other one" if is_needed else "the run goes on from another one"
+            self.warn(
+                f"checkpoint {folder} cannot be read ({type(error).__name__}: {error}): {goes_on}"
+            )
+            if is_needed:
+                raise
+            return None
+
+    def _check_world(self, folder: Path, saved: int) -> None:
+        """Refuse a checkpoint of other ranks where that cannot be right.
+
+        Raises:
+            ValueError: what each rank has of a part is its own.
+        """
+        self._parts.check_replicated(folder, saved, self._world)
+        if self._parts.load is not None:
+            self.warn(
+                f"checkpoint {folder.name} is of {ranks(saved)}, and is resumed by "
+                f"{ranks(self._world)}: what `save` has written has to fit `load` there"
+            )
+
+    def check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
         """Refuse a checkpoint of other libraries; those before this format do not say.
 
         Raises:
@@ -336,6 +456,11 @@ class Run:
             f"checkpoint {folder.name} was made with {_versions(made_with)}, and is resumed with "
             f"{_versions(self.made_with)}: bits may differ"
         )
+
+    def _look_around(self, surroundings: Surroundings) -> None:
+        surroundings.boundary(takes_batches=self._batches.is_used)
+        if surroundings.is_over:
+            self.surroundings = None
 
     def _is_stop(self) -> bool:
         """Say whether every rank stops at this boundary."""
@@ -389,13 +514,30 @@ class Run:
                 "batches": self._batches.state_dict(),
                 "chance": self._evaluation_chance if is_evaluating else state.chance(),
                 "evaluating": is_evaluating,
+                "sizes": self._sizes,
             },
             self._parts.save,
             self._parts.prove,
         )
+        self._sizes = [*self._sizes, written[1]][-SIZES:]
+        if is_growing(self._sizes):
+            self._warn_of_growth()
         if not self._rank:
             self._checkpoints.prune()
         return written
+
+    def _warn_of_growth(self) -> None:
+        if _GROWS in self._warned:
+            return
+        self._warned.add(_GROWS)
+        sizes = ", ".join(in_words(size) for size in self._sizes)
+        captured = self._parts.captured(self._rank)
+        parts = {name: serialization.size_of(captured[name]) for name in captured}
+        largest = max(parts, key=lambda name: parts[name], default=None)
+        most = "" if largest is None else f"; the part {largest!r} has {in_words(parts[largest])}"
+        self.warn(
+            f"{_GROWS}: the last have {sizes}{most}: keep in them what does not grow with the run"
+        )
 
     def _not_saved(self, error: str) -> None:
         _complain(f"checkpoint failed: {error}")
@@ -420,6 +562,10 @@ class Run:
         if self._line is not None:
             said = {"rank": self._rank, "step": self.steps_done, "state": activity}
             self._line.tell("progress", **said, **self._step_rate.taken())
+
+
+_ASKED = "the run is asked to leave"
+_GROWS = "each checkpoint is far larger than the one before"
 
 
 def _versions(made_with: Mapping[str, str]) -> str:
@@ -470,3 +616,7 @@ class StepRate:
         self._spent_s, self._count = 0.0, 0
         self._due = time.monotonic() + channel.PROGRESS_EVERY_S
         return said
+
+
+made_kind: type[Run] = Run
+"""What `start` makes; `shunter.train.check` puts a kind there that tells it what passes."""

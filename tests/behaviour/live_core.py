@@ -8,6 +8,7 @@ told to, or so much later as the script says. Clauses of a scene, beside those o
     j0 cannot be launched until 5s          `from 3s until 5s`; `j0 can never be launched`
     j0 exits with 1 at 5                    `with nothing`: nobody saw the code
     j0 leaves at 5; j0 saves step 7 at 4    by itself; `j0 is ended by Slurm at 5`
+    j0 leaves with 0 at 5                   where it was to leave, and had not finished
     j0 is done with 1 at 5; j0 is gone at 6  ended, and its GPUs are free later; `begins to leave`
     j0 is lost at 5; j0 is not launched at 5
     j0 is not launched for n0 at 5          its checkpoint could not be brought from there
@@ -56,8 +57,9 @@ _FAILS = re.compile(
     r"(\w+) (?:cannot be launched (?:from (\d+s?) )?until (\d+s?)|can never be launched)"
 )
 _SEEN = re.compile(
-    r"(\w+) (exits with|is done with|is gone|leaves|begins to leave|is ended by|saves step|is lost"
-    r"|is not launched|is not launched for|is silent|answers)(?: (\w+))? at (\d+s?)"
+    r"(\w+) (exits with|is done with|is gone|leaves|leaves with|begins to leave|is ended by"
+    r"|saves step|is lost|is not launched|is not launched for|is silent|answers)"
+    r"(?: (\w+))? at (\d+s?)"
 )
 _FOUND = re.compile(r"(\w+) is found on (\S+) at (\d+s?)")
 _TAKEN = re.compile(
@@ -283,6 +285,7 @@ def _observation(name: str, what: str, value: str) -> Seen:
             "is done with": [AttemptExited(at_us, job, attempt, code)],
             "is gone": [gone],
             "leaves": [facts.JobSuspended(at_us, job, attempt), gone],
+            "leaves with": [facts.JobSuspended(at_us, job, attempt, exit_code=code), gone],
             "begins to leave": [facts.JobSuspended(at_us, job, attempt)],
             "is ended by": [facts.JobSuspended(at_us, job, attempt, cause="its limit"), gone],
             "saves step": [facts.CheckpointSaved(at_us, job, attempt, "", code)],

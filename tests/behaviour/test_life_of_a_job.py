@@ -78,6 +78,23 @@ one that leaves by itself comes back after waits that double, and fails in the e
        134s: attempt 8 starts on n0[0];
        135s: leaves, failed (left 8 times in a row by itself (exit code 75) without progress)
 """),
+    *rows(f"""
+one that ends with 0 each time it is to leave, without progress, fails in the end as well
+    {LEAVER}, retries=1; leaving takes 9s; ana suspends j0 at 1s; j0 leaves with 0 at 2s;
+    bo releases j0 at 3s; ana suspends j0 at 4s; j0 leaves with 0 at 5s
+    => j0, then: 1s: held by ana, held; 2s: leaves;
+       3s: released by bo, attempt 2 starts on n0[0]; 4s: held by ana, held;
+       5s: leaves,
+       failed (ended 2 times in a row with exit code 0 when asked to leave, without progress)
+not if it has saved more by then
+    {LEAVER}, retries=1; leaving takes 9s; j0 saves step 1 at 1; ana suspends j0 at 1s;
+    j0 leaves with 0 at 2s; bo releases j0 at 3s; j0 saves step 2 at 3500000;
+    ana suspends j0 at 4s; j0 leaves with 0 at 5s
+    => j0, phase: waiting
+nor if somebody else ended it
+    {LEAVER}, retries=1; j0 is ended by Slurm at 1s; j0 is ended by Slurm at 3s
+    => j0, phase: waiting
+"""),
     row(
         "but never one that saves more each time",
         f"{LEAVER}; "

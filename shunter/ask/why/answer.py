@@ -31,9 +31,25 @@ from shunter.ask.why.sentences import (
     size_of,
 )
 from shunter.ask.why.timeline import RunSpan, Waiting
-from shunter.ask.words import allocation_in_words, clock, first_of, gpus_in_words, stamp
+from shunter.ask.words import (
+    allocation_in_words,
+    clock,
+    first_of,
+    gpus_in_words,
+    stamp,
+    warning_in_words,
+)
 from shunter.core import Job, JobPhase
-from shunter.events import AllocationChanged, JobId, JobPriorityChanged, Reason, Sharing, Wait
+from shunter.counting import counted
+from shunter.events import (
+    AllocationChanged,
+    JobId,
+    JobPriorityChanged,
+    JobWarned,
+    Reason,
+    Sharing,
+    Wait,
+)
 
 _SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2
@@ -190,8 +206,28 @@ def _shares_now(found: Explanation) -> dict[str, object]:
         "trials": trials_of(found),
         "contract": contract_of(found),
         "leaves": _leaves(found),
+        "warned": _warned(found),
     }
     return {name: what for name, what in told.items() if what}
+
+
+def _warned(found: Explanation) -> dict[str, object] | None:
+    """Return the last warning to the owner, and how many others there are."""
+    told = [own for own in found.story.own if isinstance(own.event, JobWarned)]
+    if not told:
+        return None
+    last, event = told[-1], told[-1].event
+    assert isinstance(event, JobWarned), "only such were taken"
+    texts = {own.event.text for own in told if isinstance(own.event, JobWarned)}
+    others = len(texts) - 1
+    more = f"; {counted(others, 'other warning')}: `shunter show {event.job_id}`" if others else ""
+    return {
+        **stamp(last.seq, event.at_us),
+        "attempt": event.attempt,
+        "text": event.text,
+        "others": others,
+        "words": warning_in_words(event) + more,
+    }
 
 
 def _priority(found: Explanation) -> dict[str, object] | None:

@@ -352,8 +352,9 @@ def _last_attempt(found: Explanation, evidence: Wait) -> str:
         return f"its last attempt was suspended at {at} ({last.cause}), and the next one waits"
     held = [event for event in events if isinstance(event, facts.JobHeld)]
     again = "again and again, without progress, so the next one waits longer each time"
+    code = 75 if last.exit_code is None else last.exit_code
     return (
-        f"its last attempt left by itself at {at}, with exit code 75: "
+        f"its last attempt left by itself at {at}, with exit code {code}: "
         f"{again if held and held[-1].until_us is not None else 'the next one waits a while'}"
     )
 

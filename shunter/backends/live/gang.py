@@ -388,7 +388,9 @@ def _decisive(statuses: list[messages.Status]) -> messages.Status:
     if others:
         return others[0].replaced(ended_ns=last_ns)
     if left:
-        return left[0].replaced(saved=all(one.saved for one in left), ended_ns=last_ns)
+        is_unfinished = any(one.is_unfinished for one in left)
+        saved = all(one.saved for one in left)
+        return left[0].replaced(saved=saved, is_unfinished=is_unfinished, ended_ns=last_ns)
     return in_order[-1]
 
 

@@ -18,6 +18,7 @@ from shunter.events import (
     JobId,
     JobStopped,
     JobSuspended,
+    JobWarned,
     LaunchFailed,
     MessagesDropped,
     NodeName,
@@ -165,7 +166,8 @@ class Watch:
             saved_ns = status.saved_ns or self.saved_ns or started.started_ns
             lost_ns = 0 if status.saved else status.ended_ns - saved_ns
             lost_us = max(0, lost_ns // 1000)
-            yield lambda at_us: JobSuspended(at_us, job_id, attempt, None, lost_us, cause)
+            code = 0 if status.is_unfinished else None
+            yield lambda at_us: JobSuspended(at_us, job_id, attempt, None, lost_us, cause, code)
             yield lambda at_us: GpusReleased(at_us, job_id, attempt)
         elif status.why in ("heartbeat", "fence"):
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause or status.why)
@@ -217,7 +219,7 @@ _PLAIN: Mapping[str, Callable[[int, JobId, int, tuple[NodeName, ...]], Input]] =
     "continued": JobContinued,
 }
 """The facts that say nothing beside their attempt and servers, by the kinds of notes."""
-_OWN = ("escalated", "saved", "refused", "turn_started", "turn_ended")
+_OWN = ("escalated", "saved", "refused", "turn_started", "turn_ended", "warned")
 assert {*_PLAIN, *_OWN} == set(FACTS), "supervisors count which of their notes become facts"
 
 
@@ -237,6 +239,9 @@ def _fact_of(watch: Watch, told: Told, noted_us: int) -> Stamped:
     if what == "refused":
         count, cause = note.count or 1, note.cause or ""
         return lambda at_us: MessagesDropped(at_us, job_id, attempt, count, cause, nodes)
+    if what == "warned":
+        text, step = note.text or "", note.step
+        return lambda at_us: JobWarned(at_us, job_id, attempt, text, step, nodes)
     if what == "turn_ended":
         return lambda at_us: TurnEnded(
             at_us, job_id, attempt, ended_us=min(noted_us, at_us), nodes=nodes

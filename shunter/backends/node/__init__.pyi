@@ -43,11 +43,13 @@ from .cgroups import (
     members as members,
     open_group as open_group,
 )
+from .endings import Ending as Ending, Verdict as Verdict
 from .journal import (
     CAUSE_CHARACTERS as CAUSE_CHARACTERS,
     FILE_BYTES_MOST as FILE_BYTES_MOST,
     KEPT_MOST as KEPT_MOST,
     NOTES_AT_ONCE as NOTES_AT_ONCE,
+    WARNINGS_MOST as WARNINGS_MOST,
     Channel as Channel,
     Journal as Journal,
     commands_in as commands_in,

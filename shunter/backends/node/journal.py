@@ -34,6 +34,8 @@ from shunter.backends.node.shapes import (
 )
 
 CAUSE_CHARACTERS = 200
+WARNING_CHARACTERS = 500
+WARNINGS_MOST = 32
 NOTES_AT_ONCE = 100
 NOTES_A_SECOND = 1.0
 
@@ -50,6 +52,7 @@ class Channel:
         self._told, self._tell_at = 0, 1
         self._credit = float(NOTES_AT_ONCE)
         self._credit_s = time.monotonic()
+        self._warned: set[str] = set()
 
     def read(self) -> list[JobMessage]:
         """Return the messages that lie there, without those that are wrong."""
@@ -80,6 +83,18 @@ class Channel:
             return False
         self._credit -= 1
         return True
+
+    def new_warning(self, text: str) -> str:
+        """Return a warning in one line, once; empty: it is known, or there are too many."""
+        line = "".join(each if each.isprintable() else " " for each in text[:WARNING_CHARACTERS])
+        line = cleaned(line.strip(), WARNING_CHARACTERS)
+        if not line or line in self._warned:
+            return ""
+        if len(self._warned) == WARNINGS_MOST:
+            self.drop(f"more than {WARNINGS_MOST} different warnings")
+            return ""
+        self._warned.add(line)
+        return line
 
     def drop(self, cause: str) -> None:
         """Count a message that is not taken."""

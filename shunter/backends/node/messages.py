@@ -145,6 +145,7 @@ class Status(Message):
     output_dropped_bytes: int | None = field(COUNT, default=None)
     saved_ns: int | None = field(CLOCK, default=None)
     signal: int | None = field(a_whole(1, SIGNAL_MOST), default=None)
+    is_unfinished: bool = field(a_flag, default=False, is_sparse=True)
 
 
 class Sample(Message):
@@ -176,6 +177,7 @@ FACTS = (
     "refused",
     "turn_started",
     "turn_ended",
+    "warned",
 )
 KINDS_NOTED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "requested": (("mode",), ()),
@@ -189,6 +191,7 @@ KINDS_NOTED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "refused": (("count", "cause"), ()),
     "turn_started": (("mask",), ("can_move",)),
     "turn_ended": ((), ()),
+    "warned": (("text",), ("step",)),
     OTHER: ((), ()),
 }
 """Of a kind of note the fields that it needs, and those that it may have, beside all others'."""
@@ -209,6 +212,7 @@ class Note(Message):
     cause: str | None = field(CAUSE, default=None, is_sparse=True)
     mask: int | None = field(a_whole(1, 2**1024 - 1), default=None, is_sparse=True)
     can_move: bool | None = field(a_flag, default=None, is_sparse=True)
+    text: str | None = field(CAUSE, default=None, is_sparse=True)
 
     @classmethod
     def decoded(cls, value: object) -> Self:
@@ -447,6 +451,7 @@ KINDS_SAID: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "acknowledged": ((), ("step",)),
     "saved": ((), ("checkpoint", "step", "bytes")),
     "failed": ((), ("error", "step")),
+    "warned": (("text",), ("step",)),
     "turns": (("rank", "ranks"), ("moves",)),
     "standing": (("rank", "turn"), ()),
 }
@@ -469,6 +474,7 @@ class JobMessage(Message):
     ranks: int | None = field(a_whole(1, RANK_MOST), default=None, is_sparse=True)
     moves: bool | None = field(a_flag, default=None, is_sparse=True)
     turn: int | None = field(a_whole(1), default=None, is_sparse=True)
+    text: str | None = field(LONG_TEXT, default=None, is_sparse=True)
 
     @classmethod
     def decoded(cls, value: object) -> Self:

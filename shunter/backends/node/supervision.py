@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.attempts import alive_below, seal
 from shunter.backends.node.cgroups import close_group, held_to, kills, open_group
+from shunter.backends.node.endings import Ending
 from shunter.backends.node.journal import Channel, Journal, commands_in
 from shunter.backends.node.launchers import OWN_END_S, Asking
 from shunter.backends.node.messages import Order, RankStarted, StartAnswer, Started, Status
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
 
 POLL_S, KILL_POLL_S = 1.0, 0.02
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
-NOTED_MESSAGES = ("acknowledged", "saved", "failed")
+NOTED_MESSAGES = ("acknowledged", "saved", "failed", "warned")
 STRONGER = ("cooperative", "signal", "restart")
 STOP_S = 0.2
 CHANNELS = ("orders", "channel")
@@ -354,6 +355,7 @@ class Supervision:
         self.channel = Channel(fifo(f"{folder}/channel", self.writer))
         self.journal = Journal(folder)
         self.dropped, self.trains = 0, False
+        self.ending = Ending(order.suspend.signal)
         self.saved_ns: int | None = None
         self.sampling = Sampling(folder, len(order.ranks), order.sample_s)
         self.asking = Asking()
@@ -481,7 +483,9 @@ class Supervision:
         Launchers are spared while their ranks live (launchers.py).
         """
         if self.stage == "signal":
-            return self.asking.signal(self.order.suspend.signal)
+            is_heard = self.asking.signal(self.order.suspend.signal)
+            self.ending.is_signalled |= is_heard
+            return is_heard
         if self.stage in ("restart", "terminate"):
             self.asking.terminate(self.living)
         return True
@@ -595,6 +599,7 @@ class Supervision:
             self.turns.receive(said)
             if said.what == "progress":
                 self.sampling.take(said)
+                self.ending.take_progress(said)
                 if not self.trains and said.state == "training":
                     self.trains = True
                     self.note("training")
@@ -605,8 +610,13 @@ class Supervision:
 
     def _note_said(self, said: JobMessage) -> None:
         what, step = said.what, said.step
+        text = self.channel.new_warning(said.text or "") if what == "warned" else ""
+        if what == "warned" and not text:
+            return
         if what == "saved":
             self.saved, self.saved_ns = self.why == "suspend", time.monotonic_ns()
+        elif self.why == "suspend" and not text:
+            self.ending.take_answer(what)
         if self.journal.is_full:
             self.channel.drop("its scheduler has not read what was noted before")
         elif self.channel.may_note():
@@ -615,6 +625,8 @@ class Supervision:
             elif what == "saved":
                 path = said.checkpoint or ""
                 self.note("saved", checkpoint=path, step=step, bytes=said.bytes)
+            elif what == "warned":
+                self.note("warned", text=text, step=step)
             else:
                 self.note("failed", error=(said.error or "")[:500], step=step)
         if what == "failed" and self.why == "suspend" and self.stage == "cooperative":
@@ -640,10 +652,12 @@ class Supervision:
         stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
         saved = self._has_left(code) or (self.saved and code != 0)
-        suspended = self.why in ("", "suspend") and (saved or stopped)
+        is_done = code == 0 and self.ending.is_done  # whatever it was told meanwhile
+        suspended = self.why in ("", "suspend") and (saved or stopped) and not is_done
         if self.is_terminated and self.why in ("", "suspend", "rank"):
             # Slurm ends a job by SIGTERM to all its processes, ranks included: it did not fail.
             suspended |= code == TERMINATED or (code != 0 and self.why != "rank")
+        is_unfinished = code == 0 and not suspended and self._is_unfinished()
         group = self.order.cgroup
         short = kills(group) if group else 0
         if group and short:
@@ -651,15 +665,16 @@ class Supervision:
         status = Status(
             code=code,
             codes=tuple(self.codes),
-            suspended=suspended,
+            suspended=suspended or is_unfinished,
             why=self.why,
-            saved=saved,
+            saved=saved or (is_unfinished and self.saved),
             saved_ns=self.saved_ns,
             stragglers=stragglers,
             memory_kills=short,
             output_dropped_bytes=self.dropped,
             ended_ns=time.monotonic_ns(),
             signal=code - 128 if code in self.killed else None,
+            is_unfinished=is_unfinished,
         )
         spare: str | None = f"{self.folder}/reserve"
         while True:
@@ -676,12 +691,25 @@ class Supervision:
             close_group(group)
         self.announce()
 
+    def _is_unfinished(self) -> bool:
+        """Say whether a status of 0 is no end of the work; warn where it is in doubt."""
+        if self.why != "suspend" and not (self.is_terminated and not self.why):
+            return False
+        found = self.ending.of_zero(is_terminated=self.is_terminated, has_saved=self.saved)
+        if found.warning:
+            self.note("warned", text=found.warning)
+            self._say(f"warning: it {found.warning}")
+        return found.is_unfinished
+
     def _explain_kill(self, memory_mb: int) -> None:
         """Say in the job's own output why it was killed."""
-        line = f"shunter: killed for using more than its {memory_mb} MB of memory\n"
+        self._say(f"killed for using more than its {memory_mb} MB of memory")
+
+    def _say(self, text: str) -> None:
+        """Say something in the job's own output."""
         try:
             with open(f"{self.folder}/stderr.0", "a", encoding="utf-8") as file:
-                file.write(line)
+                file.write(f"shunter: {text}\n")
         except OSError:
             return
 

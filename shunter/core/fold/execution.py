@@ -160,12 +160,15 @@ def speed_changed(state: State, event: facts.SpeedChanged) -> None:
 
 def attempt_noted(
     state: State,
-    event: facts.SuspendAcknowledged | facts.SuspendEscalated | facts.MessagesDropped,
+    event: facts.SuspendAcknowledged
+    | facts.SuspendEscalated
+    | facts.MessagesDropped
+    | facts.JobWarned,
 ) -> None:
     """Only count a note of an attempt's journal.
 
     The job will leave at its next mini-batch boundary, or is made to leave by a stronger mode, or
-    something that it or its host said was not taken.
+    something that it or its host said was not taken, or its owner is warned.
     """
     _count_note(attempt_of(state, event), event.nodes)
 
@@ -417,6 +420,7 @@ EXECUTION_RULES: dict[type[Event], Rule] = {
     facts.SpeedChanged: speed_changed,
     facts.TrainingStarted: training_started,
     facts.MessagesDropped: attempt_noted,
+    facts.JobWarned: attempt_noted,
     facts.AttemptSetAside: attempt_set_aside,
     facts.AllocationLearned: allocation_learned,
     facts.ReshapeRefused: reshape_refused,

@@ -14,6 +14,7 @@ from shunter.train import serialization
 from shunter.train.run import Run, start
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     class Accelerator(Protocol):
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = "accelerate"
 PICKLED = ("custom_checkpoint", "random_states")  # Accelerate reads them with more classes
+_TRAINED = ("_models", "_optimizers", "_schedulers")  # what an Accelerator has prepared
 
 
 def started(accelerator: Accelerator, **options: Any) -> Run:
@@ -41,12 +43,29 @@ def started(accelerator: Accelerator, **options: Any) -> Run:
             accelerator.save_state(str(folder / FOLDER))
         except full_disk as error:
             raise OSError(str(error)) from error
+
+    def prove(folder: Path) -> None:
         for path in sorted((folder / FOLDER).rglob("*")):
             serialization.check_file(path, weights_only=not path.name.startswith(PICKLED))
 
     def load(folder: Path) -> None:
         accelerator.load_state(str(folder / FOLDER))
 
-    run = start(save=save, load=load, **options)
-    run.is_whole = lambda: bool(accelerator.sync_gradients)
+    options.setdefault("is_whole", lambda: bool(accelerator.sync_gradients))
+    run = start(save=save, prove=prove, load=load, made_with=_versions(), **options)
+    run.observed = lambda: _prepared(accelerator)
     return run
+
+
+def _versions() -> dict[str, str]:
+    library = sys.modules.get("accelerate")
+    return {"accelerate": str(getattr(library, "__version__", ""))}
+
+
+def _prepared(accelerator: Any) -> dict[str, object]:
+    """Return what an Accelerator trains, by name and number."""
+    found: dict[str, object] = {}
+    for kind in _TRAINED:
+        prepared: Sequence[object] = getattr(accelerator, kind, ())
+        found.update({f"{kind[1:-1]} {number}": each for number, each in enumerate(prepared)})
+    return found

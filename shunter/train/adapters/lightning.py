@@ -15,10 +15,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shunter.train import serialization
+from shunter.train.adapters.between_batches import WatchedLoader
 from shunter.train.run import start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from shunter.train.batches import Batches
@@ -46,13 +47,14 @@ def suspension(*, weights_only: bool = True, **options: Any) -> Any:
 
     Args:
         weights_only: False where `trainer.fit` gets it too, for objects of the script's own.
-        options: as of `shunter.train.start`, but for `save` and `load`.
+        options: as of `shunter.train.start`, but for `save` and `prove`.
     """
     package = _package()
 
     class Suspension(_Suspension, package.Callback):  # type: ignore[misc, name-defined]  # is Any
         """What is below, as one of that Lightning's callbacks."""
 
+    options["made_with"] = {"lightning": str(getattr(package, "__version__", ""))}
     return Suspension(options, weights_only=weights_only)
 
 
@@ -63,7 +65,7 @@ class _Suspension:
         serialization.allow_numbers()
         self._weights_only = weights_only
         self.trainer: Any = None  # a Trainer, once Lightning has called `setup`
-        self.run: Run = start(save=self._save, **options)
+        self.run: Run = start(save=self._save, prove=self._prove, **options)
         folder = self.run.resumed_from
         self.resume_path = str(folder / FILE) if folder else None
         self._is_asked = False
@@ -77,6 +79,7 @@ class _Suspension:
         """Wrap what it trains from, once Lightning has made that ready."""
         del module
         self.trainer = trainer
+        self.run.observed = self._observed
         if stage == "fit":
             self._loaders.watch(trainer)
 
@@ -101,6 +104,11 @@ class _Suspension:
         self._is_asked = self.run.boundary() or self._is_asked
         self._is_saving_due = self.run.is_saving_due()
 
+    def on_fit_end(self, trainer: Trainer, module: object) -> None:
+        """Tell that the training has come to its end."""
+        del trainer, module
+        self.run.completed()
+
     def before_batch(self) -> None:
         """Save and leave if asked; nothing of the next batch has happened yet."""
         if self._logged is not None:
@@ -121,6 +129,14 @@ class _Suspension:
         logged = state_dict.get("logged")
         self._logged = logged if isinstance(logged, int) else None
 
+    def _observed(self) -> dict[str, object]:
+        schedules = [each.scheduler for each in self.trainer.lr_scheduler_configs]
+        return {
+            "module": self.trainer.lightning_module,
+            "optimizers": list(self.trainer.optimizers),
+            "schedules": schedules,
+        }
+
     def _epoch_loop(self) -> Any:
         return self.trainer.fit_loop.epoch_loop
 
@@ -133,6 +149,8 @@ class _Suspension:
         # Lightning gathers the state on every rank and lets rank 0 write.
         self.trainer.save_checkpoint(str(folder / FILE))
         _finish_writing(self.trainer.strategy)
+
+    def _prove(self, folder: Path) -> None:
         serialization.check_file(folder / FILE, weights_only=self._weights_only)
 
 
@@ -175,50 +193,13 @@ class _Loaders:
         """Prepare loaders as the strategy itself does."""
         vars(trainer.strategy).pop("process_dataloader", None)
 
-    def _wrapped(self, trainer: Trainer, loader: Iterable[object]) -> _Loader:
+    def _wrapped(self, trainer: Trainer, loader: Iterable[object]) -> WatchedLoader:
         if trainer.current_epoch != self._epoch:  # they are made anew, if at all, once an epoch
             self._epoch = trainer.current_epoch
             self._batches = []
         batches = self._run.batches(loader, f"lightning-{len(self._batches)}")
         self._batches.append(batches)
-        return _Loader(loader, batches, self._before_batch)
-
-
-class _Loader:
-    """A loader as Lightning sees it: the one within, but for its iteration."""
-
-    def __init__(
-        self, loader: Iterable[object], batches: Batches[object], before_batch: Callable[[], None]
-    ) -> None:
-        vars(self).update(_loader_=loader, _batches_=batches, _before_=before_batch)
-
-    def __iter__(self) -> Iterator[object]:
-        return self._watched(iter(self._batches_))
-
-    def _watched(self, iterator: Iterator[object]) -> Iterator[object]:
-        while True:
-            self._before_()
-            try:
-                batch = next(iterator)
-            except StopIteration:
-                return
-            yield batch
-
-    def __len__(self) -> int:
-        return len(self._loader_)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader_, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        setattr(self._loader_, name, value)
-
-    def state_dict(self) -> dict[str, object]:
-        """Nothing: the position lies with all else that each rank saves."""
-        return {}
-
-    def load_state_dict(self, saved: dict[str, object]) -> None:
-        """Nothing to load."""
+        return WatchedLoader(loader, batches, self._before_batch)
 
 
 def _package() -> Any:

@@ -180,6 +180,44 @@ def test_outside_shunter_nothing_is_written(
     assert not sorted(tmp_path.iterdir())
 
 
+def states(supervisor: Supervisor) -> list[str]:
+    return [each["state"] for each in supervisor.told("progress")]
+
+
+def test_end_of_the_last_epoch_is_told_and_no_other_end_of_a_loop(supervisor: Supervisor) -> None:
+    run = run_of(supervisor, None, Model())
+    for _ in run.epochs(3):
+        break
+    assert states(supervisor) == []
+    trained(run, Model(), [], lambda _: None, epochs=2)
+    assert states(supervisor)[-1] == "completed"
+    run.exits()
+    assert states(supervisor)[-1] == "finished"
+    run.completed()
+    assert states(supervisor)[-1] == "finished"
+
+
+def test_script_says_that_all_is_done_and_the_end_of_its_process_does_not(
+    supervisor: Supervisor,
+) -> None:
+    run_of(supervisor, None, Model()).exits()
+    assert states(supervisor) == ["finished"]
+    run = run_of(supervisor, None, Model())
+    run.finish()
+    run.exits()
+    assert states(supervisor) == ["finished", "done", "finished"]
+
+
+def test_warning_is_told_once(supervisor: Supervisor, capfd: pytest.CaptureFixture[str]) -> None:
+    run = run_of(supervisor, None, Model())
+    run.warn("the order is drawn again")
+    run.warn("the order is drawn again")
+    assert supervisor.told("warned") == [
+        {"what": "warned", "text": "the order is drawn again", "step": 0}
+    ]
+    assert capfd.readouterr().err == "shunter: warning: the order is drawn again\n"
+
+
 def test_channel_that_vanished_does_not_stop_the_training(supervisor: Supervisor) -> None:
     run = run_of(supervisor, None, Model())
     supervisor.line.unlink()

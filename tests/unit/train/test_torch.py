@@ -14,6 +14,7 @@ pytest.importorskip("torch", reason="torch is not installed: make live does it")
 
 from shunter.train import channel, serialization
 from shunter.train.adapters import huggingface
+from shunter.train.batches import Batches
 from tests.unit.train.toy import Supervisor
 
 pytestmark = pytest.mark.live
@@ -124,6 +125,28 @@ class Own:
     """An object of the script's own."""
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
+def test_order_goes_on_under_another_number_of_workers(before: int, after: int) -> None:
+    """A loader with workers draws its order as it begins, one without at its first batch."""
+    data = torch.arange(40)
+
+    def batches(workers: int) -> Batches[Any]:
+        loader = torch.utils.data.DataLoader(data, 4, shuffle=True, num_workers=workers)
+        return Batches(loader)
+
+    torch.manual_seed(7)
+    expected = [batch.tolist() for batch in batches(before)]
+    torch.manual_seed(7)
+    begun = batches(before)
+    taken = iter(begun)
+    found = [next(taken).tolist() for _ in range(3)]
+    saved = begun.state_dict()
+    torch.manual_seed(8)
+    resumed = batches(after)
+    resumed.load_state_dict(saved)
+    assert found + [batch.tolist() for batch in resumed] == expected
+
+
 def through(file: Path, state: object) -> Any:
     serialization.write(file, state)
     return serialization.read(file)
@@ -177,6 +200,8 @@ def test_checkpoint_that_the_trainer_could_not_read_is_left_out(tmp_path: Path) 
         folder.mkdir()
         (folder / "trainer_state.json").write_text("{}")
         torch.save({"rate": rate}, folder / "optimizer.pt")
+        for name in ("scheduler.pt", "rng_state.pth"):
+            (folder / name).touch()
     with pytest.warns(UserWarning, match=r"optimizer.pt cannot be read again \(a tests"):
         assert huggingface.last(str(tmp_path)) == str(tmp_path / "checkpoint-8")
 

@@ -29,6 +29,7 @@ from shunter.events import (
     JobSpec,
     JobSubmitted,
     JobSuspended,
+    JobWarned,
     LaunchFailed,
     NodeName,
     Outcome,
@@ -214,6 +215,27 @@ def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
         "set_aside_by": "",
     }
     assert (second["where"], second["resumed_from"], second["suspend_s"]) == ("b[0-1]", "c", None)
+
+
+def test_warnings_are_told_once_each_as_they_were_said_last() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(2, JOB, 1),
+        JobWarned(3, JOB, 1, "one", 7),
+        JobWarned(4, JOB, 1, "other"),
+        JobSuspended(5, JOB, 1, exit_code=0),
+        GpusReleased(6, JOB, 1),
+        AttemptStarted(7, JOB, 2),
+        JobWarned(8, JOB, 2, "one", 9),
+    )
+    assert found.warned(str) == [
+        {"text": "other", "attempt": 1, "at": "4", "step": None},
+        {"text": "one", "attempt": 2, "at": "8", "step": 9},
+    ]
+    first = found.attempts[0].document(str)
+    assert (first["ended_by"], first["exit_code"]) == ("suspended", 0)
+    many = life(*(JobWarned(each, JOB, 1, f"number {each}") for each in range(100)))
+    assert [each["text"] for each in many.warned(str)] == [f"number {n}" for n in range(68, 100)]
 
 
 def test_job_that_has_ended_tells_its_service_from_starts_to_releases() -> None:

@@ -27,6 +27,7 @@ from shunter.events import (
     JobReleased,
     JobRetried,
     JobSuspended,
+    JobWarned,
     LaunchFailed,
     Reason,
     Wait,
@@ -99,6 +100,25 @@ def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_f
     assert "failed (left 8 times in a row by itself (exit code 75) without progress)" in failed
     assert ended[0] == "left by itself"
     assert "launch failed" not in f"{once} {again} {failed}"
+
+
+def test_last_warning_to_its_owner_is_told_in_one_line_and_others_are_counted() -> None:
+    chosen = policy()
+    core, events = World(servers=servers(4), is_live=True).scheduler(chosen, instant=False)
+    for told in (
+        [SubmitJob(0, J0, job_spec(4))],
+        [AttemptStarted(0, J0, 1)],
+        [JobWarned(0, J0, 1, "the order is drawn again", 7), JobWarned(0, J0, 1, "so is chance")],
+    ):
+        events += core.step(0, told)[0]
+    found = asyncio.run(asked(Recorded(list(events), rebuilt(chosen, core.rules)), J0, None))
+    warned = document(found)["warned"]
+    assert (warned["text"], warned["attempt"], warned["others"]) == ("so is chance", 1, 1)
+    assert warned["words"] == (
+        "so is chance (attempt 1, at T+00:00:00); 1 other warning: `shunter show j0`"
+    )
+    before = asyncio.run(asked(Recorded(list(events[:-2]), rebuilt(chosen, core.rules)), J0, None))
+    assert "warned" not in document(before)
 
 
 ENDS = JobCancelRequested(3, J0)

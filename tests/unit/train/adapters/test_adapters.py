@@ -35,6 +35,14 @@ def library(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
     monkeypatch.setitem(sys.modules, name, module)
 
 
+def write_whole(folder: Path, but: str = "") -> None:
+    """Write the files that a checkpoint of the Trainer has, without one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"):
+        if name != but:
+            (folder / name).write_text("{}")
+
+
 def test_trainer_is_asked_to_save_and_left_after_it(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,12 +59,11 @@ def test_trainer_is_asked_to_save_and_left_after_it(
     assert control.should_save
     state.global_step = 42
     folder = tmp_path / "output" / "checkpoint-42"
-    folder.mkdir(parents=True)
-    (folder / "trainer_state.json").write_text("{}")
+    write_whole(folder)
     with pytest.raises(Left):
         callback.on_save(arguments, state, control)
     (saved,) = supervisor.told("saved")
-    assert (saved["step"], saved["checkpoint"], saved["bytes"]) == (42, str(folder), 2)
+    assert (saved["step"], saved["checkpoint"]) == (42, str(folder))
     assert huggingface.last(arguments.output_dir) == str(folder)
 
 
@@ -64,9 +71,70 @@ def test_last_checkpoint_counts_numbers_and_skips_halves(tmp_path: Path) -> None
     for name in ("checkpoint-9", "checkpoint-10", "checkpoint-11", "checkpoint-best"):
         (tmp_path / name).mkdir()
     for name in ("checkpoint-9", "checkpoint-10"):
-        (tmp_path / name / "trainer_state.json").write_text("{}")
+        write_whole(tmp_path / name)
     assert huggingface.last(str(tmp_path)) == str(tmp_path / "checkpoint-10")
     assert huggingface.last(str(tmp_path / "absent")) is None
+
+
+@pytest.mark.parametrize("lacking", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_checkpoint_that_lacks_what_would_begin_anew_is_not_the_last(
+    tmp_path: Path, lacking: str
+) -> None:
+    write_whole(tmp_path / "checkpoint-10", but=lacking)
+    with (
+        pytest.warns(UserWarning, match="checkpoint-10 lacks"),
+        pytest.raises(ValueError, match="can be resumed exactly"),
+    ):
+        huggingface.last(str(tmp_path))
+    write_whole(tmp_path / "checkpoint-9")
+    with pytest.warns(UserWarning, match="checkpoint-10 lacks"):
+        assert huggingface.last(str(tmp_path)) == str(tmp_path / "checkpoint-9")
+
+
+def test_checkpoint_that_a_signal_left_half_written_is_not_the_last(tmp_path: Path) -> None:
+    for step in (9, 10):
+        write_whole(tmp_path / f"checkpoint-{step}")
+    (tmp_path / "checkpoint-10" / "checkpoint-is-incomplete.txt").touch()
+    with pytest.warns(UserWarning, match="half written"):
+        assert huggingface.last(str(tmp_path)) == str(tmp_path / "checkpoint-9")
+
+
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, **arguments: Any) -> None:
+    library(monkeypatch, "transformers", TrainerCallback=object, __version__="5.24.0")
+    told = SimpleNamespace(output_dir=str(tmp_path), **arguments)
+    state = SimpleNamespace(global_step=step, epoch=0.5)
+    huggingface.suspension().on_train_begin(told, state, SimpleNamespace())
+
+
+def test_trainer_that_has_loaded_no_optimizer_does_not_go_on(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_whole(tmp_path / "checkpoint-10", but="optimizer.pt")
+    with pytest.raises(ValueError, match=r"lacks an optimizer's state.*pass resume_from_check"):
+        begin(tmp_path, monkeypatch, 10)
+    write_whole(tmp_path / "checkpoint-10")
+    begin(tmp_path, monkeypatch, 10)
+    assert not supervisor.told("warned")
+
+
+@pytest.mark.parametrize("option", ["save_only_model", "ignore_data_skip"])
+def test_option_with_which_a_resume_is_not_exact_is_told(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    begin(tmp_path, monkeypatch, 0, **{option: True})
+    (warned,) = supervisor.told("warned")
+    assert option in warned["text"]
+
+
+def test_checkpoint_of_another_version_of_the_library_is_told(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_whole(tmp_path / "checkpoint-10")
+    made_with = {"made_with": {"transformers": "5.23.0"}}
+    (tmp_path / "checkpoint-10" / huggingface.MADE_WITH).write_text(json.dumps(made_with))
+    begin(tmp_path, monkeypatch, 10)
+    (warned,) = supervisor.told("warned")
+    assert "transformers 5.23.0" in warned["text"]
 
 
 def test_trainer_saves_after_what_it_does_at_the_end_of_an_epoch(

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.cli import app, end_of, ended_by, forecast_trust, local_time, read_script
-from shunter.cli.jobs import _attempt, _failed_launch, _sample, _service
+from shunter.cli.jobs import _attempt, _failed_launch, _sample, _service, _warning
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,12 @@ def test_profile_says_of_which_attempt_it_is_and_when_it_was_measured() -> None:
 
     when = local_time("2026-11-22T10:00:00+00:00")
     assert said == f"step 40, 1.5 CPUs (attempt 1, at {when}, 02:30:00 ago)"
+
+
+def test_warning_says_of_which_attempt_it_is_and_where_the_job_was() -> None:
+    told = {"text": "the order is drawn again", "attempt": 2, "step": 40, "at": "…"}
+    assert _warning(told) == "the order is drawn again (attempt 2, step 40)"
+    assert _warning({**told, "step": None}) == "the order is drawn again (attempt 2)"
 
 
 @pytest.mark.parametrize(

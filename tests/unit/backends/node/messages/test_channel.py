@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import LINE_BYTES_MAX, NOTES_AT_ONCE, Channel, fifo
+from shunter.backends.node import LINE_BYTES_MAX, NOTES_AT_ONCE, WARNINGS_MOST, Channel, fifo
 from tests.live.poison import GOOD, WRONG
 
 
@@ -69,3 +69,18 @@ def test_notes_are_few_whatever_a_job_says(channel: Channel) -> None:
     allowed = sum(channel.may_note() for _ in range(10_000))
     assert NOTES_AT_ONCE <= allowed <= NOTES_AT_ONCE + 5
     assert channel.dropped == 10_000 - allowed
+
+
+def test_warning_is_taken_once_in_one_line_that_moves_no_cursor(channel: Channel) -> None:
+    assert channel.new_warning("other\n\x1b[2Jorder \u202e") == "other  [2Jorder"
+    assert channel.new_warning("other\n\x1b[2Jorder ") == ""
+    assert channel.new_warning(" \n") == ""
+    assert len(channel.new_warning("x" * 4000)) == 500
+    assert channel.dropped == 0
+
+
+def test_warnings_of_a_job_are_few(channel: Channel) -> None:
+    taken = [text for number in range(100) if (text := channel.new_warning(f"number {number}"))]
+    assert len(taken) == WARNINGS_MOST
+    assert channel.dropped == 100 - WARNINGS_MOST
+    assert "warnings" in channel.cause

@@ -136,8 +136,16 @@ def test_words_of_others_are_made_such_that_they_can_be_kept() -> None:
     assert shapes.cleaned("ä" * 9, 3) == "äää"
 
 
-SAID: dict[str, Any] = {"rank": 0, "step": 7, "ranks": 2, "turn": 1}
-NOTED: dict[str, Any] = {"n": 1, "at_ns": 5, "mode": "signal", "count": 3, "cause": "c", "mask": 1}
+SAID: dict[str, Any] = {"rank": 0, "step": 7, "ranks": 2, "turn": 1, "text": "t"}
+NOTED: dict[str, Any] = {
+    "n": 1,
+    "at_ns": 5,
+    "mode": "signal",
+    "count": 3,
+    "cause": "c",
+    "mask": 1,
+    "text": "t",
+}
 
 
 @pytest.mark.parametrize(

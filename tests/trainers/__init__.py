@@ -1,0 +1,1 @@
+"""Real training libraries, each in an environment of its own, held to exact resumes."""
