@@ -87,6 +87,8 @@ def _bits_of(value: Any, depth: int) -> Iterator[bytes]:
 
 def _bits_of_tensor(tensor: Any) -> Iterator[bytes]:
     """Yield a tensor's bits; there may be no numpy, and that has no bfloat16."""
+    if tensor.layout is not sys.modules["torch"].strided:
+        tensor = tensor.to_dense()
     for part in ("resolve_conj", "resolve_neg", "contiguous"):
         tensor = getattr(tensor, part)()
     yield f"{tensor.dtype} {tuple(tensor.shape)}".encode()
