@@ -28,6 +28,7 @@ FRAMES_MOST = 200
 PARENTS_MOST = 32
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 ADAPTERS = "shunter.train.adapters"
+CHECK = "shunter.train.check"  # has a run between a script and what it calls
 SLURM = ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID")
 _NOT_TRAINED = re.compile(r"val|test|eval|dev|predict", re.IGNORECASE)
 
@@ -154,7 +155,8 @@ def _callers() -> Iterator[FrameType]:
     """Yield the frames of those who train, the innermost first."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  what `inspect` calls, at its price
     while frame is not None:
-        if frame.f_globals.get("__name__") not in (__name__, "shunter.train.run"):
+        name = str(frame.f_globals.get("__name__", ""))
+        if name not in (__name__, "shunter.train.run") and not name.startswith(CHECK):
             yield frame
         frame = frame.f_back
 
