@@ -43,6 +43,8 @@ def verdict(point: Point, attempts: Sequence[Attempt], undisturbed: Sequence[Rec
         if not attempt.has_left:
             return Verdict(point.kind, FAILED, asked, left, _why_it_stayed(attempt))
     last = attempts[-1]
+    if any(each["what"] == "failed" for each in last.told):  # and went on to its end
+        return Verdict(point.kind, FAILED, asked, left, _why_it_stayed(last))
     if last.code:
         return Verdict(point.kind, FAILED, asked, left, (_ended(last), *_tail(last.output)))
     seen = [record for attempt in attempts for record in attempt.saw]
