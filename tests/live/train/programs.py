@@ -238,12 +238,6 @@ model.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse")
 def arrays():
     return [keras.ops.convert_to_numpy(each) for each in model.variables]
 """,
-    "stable_baselines3": """
-import torch
-torch.set_num_threads(1)
-def arrays():
-    return [each.numpy() for each in model.policy.state_dict().values()] + [model._last_obs]
-""",
     "orbax": """
 import jax.numpy as jnp
 import numpy as np
