@@ -55,9 +55,7 @@ def suspension(**options: Any) -> Any:
             "tf.data.Dataset has read cannot be put back"
         )
 
-    base = keras.callbacks.Callback
-
-    class Suspension(_KerasSuspension, base):  # type: ignore[misc]  # its type is Any here
+    class Suspension(_KerasSuspension, keras.callbacks.Callback):  # type: ignore[misc, name-defined]  # is Any
         """What is below, as one of the callbacks of Keras."""
 
     # Seeds and kernels are those of the backend.
