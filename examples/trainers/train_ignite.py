@@ -1,6 +1,6 @@
 """pytorch-ignite: a trainer and an evaluator, with dropout, noise, a schedule and accumulation.
 
-python examples/trainers/train_ignite.py [noisy]     noisy: the data set draws at random
+Run it by `python examples/trainers/train_ignite.py`; with `noisy` its data set draws at random.
 """
 
 import sys
@@ -52,7 +52,7 @@ def main():
     mean.attach(trainer, "loss")
     patience = EarlyStopping(9, lambda engine: engine.state.metrics["accuracy"], trainer)
     evaluator.add_event_handler(Events.COMPLETED, patience)
-    evaluator.add_event_handler(Events.ITERATION_COMPLETED, lambda: check.evaluating())
+    evaluator.add_event_handler(Events.ITERATION_COMPLETED, check.evaluating)
 
     @trainer.on(Events.EPOCH_COMPLETED)
     def evaluate():

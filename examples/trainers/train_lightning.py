@@ -1,9 +1,10 @@
 """Lightning: a module and a plain loader, with dropout, a schedule and accumulated gradients.
 
-python examples/trainers/train_lightning.py
+Run it by `python examples/trainers/train_lightning.py`; with `noisy` its data set draws at random.
 """
 
 import logging
+import sys
 import warnings
 
 import lightning
@@ -14,13 +15,22 @@ from torch.utils.data import DataLoader, Dataset
 from shunter.train import check
 from shunter.train.adapters.lightning import suspension
 
+IS_NOISY = "noisy" in sys.argv
+
 
 class Noisy(Dataset):
     def __len__(self):
         return 88
 
     def __getitem__(self, index):
-        return torch.linspace(0, index / 88, 6) + 0.1 * torch.randn(6), index % 3
+        x = torch.linspace(0, index / 88, 6)
+        return x + 0.1 * torch.randn(6) if IS_NOISY else x, index % 3
+
+
+class Shows(lightning.Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, index):
+        x, loss = module.shown
+        check.saw(trainer.current_epoch, batch=x, loss=loss)
 
 
 class Module(lightning.LightningModule):
@@ -35,10 +45,6 @@ class Module(lightning.LightningModule):
         loss = nn.functional.cross_entropy(self.layers(x), y)
         self.shown = (x, loss.detach())
         return loss
-
-    def on_train_batch_end(self, outputs, batch, index):
-        x, loss = self.shown
-        check.saw(self.current_epoch, batch=x, loss=loss)
 
     def validation_step(self, batch, index):
         check.evaluating()
@@ -61,13 +67,14 @@ def main():
         accelerator="cpu",
         max_epochs=3,
         accumulate_grad_batches=2,
-        callbacks=[callback],
+        callbacks=[Shows(), callback],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    loader = DataLoader(Noisy(), 8, shuffle=True, num_workers=check.workers(0))
+    workers = 0 if IS_NOISY else check.workers(0)  # which draw other noise
+    loader = DataLoader(Noisy(), 8, shuffle=True, num_workers=workers)
     model = Module()
     trainer.fit(model, loader, DataLoader(Noisy(), 44), ckpt_path=callback.resume_path)
 

@@ -1,6 +1,6 @@
 """transformers: a tiny BERT that learns to sort sentences, with dropout, a schedule, accumulation.
 
-python examples/trainers/train_transformers.py
+Run it by `python examples/trainers/train_transformers.py`.
 """
 
 import math

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from shunter.train import channel, loaders, serialization, state
-from shunter.train.agreement import Agreement, Alone, agreement, votes_folder
+from shunter.train.agreement import Agreement, TorchAgreement, agreement, votes_folder
 from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
@@ -135,16 +135,17 @@ class Run:
         self._line = line
         self._turns = turns
         self._agreement: Agreement | None = None
+        self._is_asked_always = False  # the others, whether they stop: a collective call
         self._agreed = 0
         self._tick = 0
         self._batches = AllBatches(self._parts.named.values(), self._passes_batch)
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
         self._warned: set[str] = set()
-        self.surroundings: Surroundings | None = None  # until it has passed its first boundaries
         self._overdue, self._incomplete = Overdue(), Incomplete()
         self._sizes: list[int] = []
         self._resumed_at = 0
+        self.surroundings: Surroundings | None = None  # until it has passed its first boundaries
 
     @property
     def device(self) -> str:
@@ -255,7 +256,7 @@ class Run:
         """Tell that this rank has saved, and leave once all have."""
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
-            self._answer("saved", checkpoint=str(path), bytes=size)
+            self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
             self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
@@ -289,7 +290,7 @@ class Run:
             _complain(f"checkpoint failed: {type(error).__name__}: {error}")
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
-                self._answer("saved", checkpoint=str(path), bytes=size)
+                self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
         self._step_rate.rest(time.monotonic())
 
     def shown(self) -> dict[str, object]:
@@ -467,11 +468,12 @@ class Run:
         assert self._requests is not None
         if self._agreement is None:
             self._agreement = agreement(self._meeting(), self._rank, self._world)
+            self._is_asked_always = isinstance(self._agreement, TorchAgreement)
         self._tick += 1
         if self._turns is not None and self._turns.boundary(self._tick, self._agreement):
             self._step_rate.rest(time.monotonic())
         request = self._requests.open_number()
-        if not request and isinstance(self._agreement, Alone):
+        if not request and not self._is_asked_always:
             return False
         self._acknowledge(request)
         try:

@@ -104,7 +104,8 @@ class _Training:
         """Begin or resume the run."""
         import stable_baselines3
 
-        model, parts = self._model, {"parameters": _Parameters(self._model)}
+        model = self._model
+        parts: dict[str, Any] = {"parameters": _Parameters(model)}
         if getattr(model, "replay_buffer", None) is not None:
             parts["replay"] = _Replay(model)
         self._run = run = start(
@@ -129,7 +130,7 @@ class _Training:
         assert self._run is not None
         if self._chance is not None:
             # What is drawn for exploration (gSDE) is drawn before this call, in each attempt.
-            _restore_noise(self._model, pickle.loads(self._saved)["noise"])
+            _restore_noise(self._model, _outer(self._saved)["noise"])
             state.set_chance(self._chance)
             self._chance = None
         elif self._model.num_timesteps > self._begun:
@@ -193,7 +194,7 @@ class _Training:
     def _values(self, content: bytes) -> dict[str, Any]:
         """Return what was captured, with the objects of this process in place of its own."""
         skeleton = self._skeleton()
-        inner = pickle.loads(content)["inner"]
+        inner = _outer(content)["inner"]
         values: dict[str, Any] = _Unpickler(io.BytesIO(inner), skeleton).load()
         kinds = [type(each).__qualname__ for each in skeleton]
         if values["kinds"] != kinds:
@@ -243,6 +244,12 @@ class _Training:
             for name, value in vars(holder).items()
             if name not in _OF_THE_PROCESS and not isinstance(value, _OF_THE_SCRIPT)
         }
+
+
+def _outer(content: bytes) -> dict[str, Any]:
+    """Return what a file of ours holds: as SB3's own files, it is read with pickle."""
+    whole: dict[str, Any] = pickle.loads(content)  # noqa: S301  the job's own folder
+    return whole
 
 
 def _callbacks_in(root: Any) -> list[Any]:
@@ -309,7 +316,7 @@ def _known_of(model: Any) -> set[str]:
     names: set[str] = set(_OF_THIS_LEARN)
     for kind in type(model).__mro__:
         if "__init__" in vars(kind) and kind is not object:
-            names.update(inspect.signature(kind.__init__).parameters)
+            names.update(inspect.signature(vars(kind)["__init__"]).parameters)
     modules, variables = model._get_torch_save_params()  # noqa: SLF001  as `save` does
     names.update(name.split(".")[0] for name in [*modules, *variables])
     names.update(model._excluded_save_params())  # noqa: SLF001
@@ -436,12 +443,19 @@ def _refusal(skeleton: list[Any], values: list[dict[str, Any]], error: Exception
     """Say which attribute cannot be pickled."""
     for holder, attributes in zip(skeleton, values):
         for name, value in attributes.items():
-            try:
-                _Pickler(io.BytesIO(), skeleton).dump(value)
-            except (pickle.PicklingError, TypeError, AttributeError) as found:
+            found = _why_not_pickled(value, skeleton)
+            if found is not None:
                 return TypeError(
                     f"attribute {name!r} of {type(holder).__qualname__} cannot be pickled "
-                    f"({found}), so that the environment could not go on where it is: make it in "
-                    "a function that the attribute names, or take it out of the object"
+                    f"({found}), so that a resumed run could not go on from it: leave it to a "
+                    "function of the object that makes it, or give its class __getstate__"
                 )
     return TypeError(f"the environment cannot be pickled ({error})")
+
+
+def _why_not_pickled(value: object, skeleton: list[Any]) -> Exception | None:
+    try:
+        _Pickler(io.BytesIO(), skeleton).dump(value)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        return error
+    return None

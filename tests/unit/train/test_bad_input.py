@@ -430,7 +430,7 @@ def test_run_that_never_comes_to_a_boundary_is_warned_of_once(
         if number == FEW_BATCHES + 3:
             assert warnings(supervisor) == []
             supervisor.ask()
-    run.finish()
+    run.exits()
     (told,) = warnings(supervisor)
     assert told == (
         f"the run is asked to leave, and {FEW_BATCHES + 5} batches have passed since the last "
@@ -476,7 +476,7 @@ def test_run_that_ends_without_a_boundary_though_asked_is_warned_of(
 ) -> None:
     run = run_of(supervisor, store, Model())
     supervisor.ask()
-    run.finish()
+    run.exits()
     (told,) = warnings(supervisor)
     assert "asked to leave, and ends without having come to a boundary" in told
 
@@ -485,5 +485,5 @@ def test_run_that_ends_as_it_is_asked_is_not_warned_of(supervisor: Supervisor, s
     run = run_of(supervisor, store, Model())
     run.step()
     supervisor.ask()
-    run.finish()
+    run.exits()
     assert warnings(supervisor) == []

@@ -125,6 +125,22 @@ def test_checkpoint_that_nobody_asked_for_is_told_too(supervisor: Supervisor, st
     assert not supervisor.told("acknowledged")
 
 
+def test_folder_that_a_script_names_relatively_is_told_in_full(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor is somewhere else."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("own")
+    folder.mkdir()
+    (folder / "weights").touch()
+    run = run_of(supervisor, None, Model())
+    supervisor.ask()
+    assert run.boundary()
+    with pytest.raises(Left):
+        run.saved_by_script(folder)
+    assert supervisor.told("saved")[0]["checkpoint"] == str(tmp_path / "own")
+
+
 def test_failed_checkpoint_is_told_and_the_run_goes_on(supervisor: Supervisor, store: Path) -> None:
     store.write_text("no folder")
     run = run_of(supervisor, store, Model())

@@ -394,7 +394,7 @@ def test_half_of_what_a_script_saves_itself_is_not_resumed(tmp_path: Path) -> No
     assert found.outcomes("half saved") == ["exact", "exact"]
 
 
-SILENT = """
+FIXED = """
 import pathlib
 def save(folder):
     pathlib.Path("latest").write_text(repr(model.weight))
@@ -404,13 +404,42 @@ run = train.start(save=save, load=load, momentum=momentum, noise=noise)
 """
 
 
-def test_script_that_trains_on_with_half_a_checkpoint_is_wrong(tmp_path: Path) -> None:
+def test_script_that_saves_beside_its_checkpoints_is_wrong(tmp_path: Path) -> None:
+    """It is exact as long as nobody goes back to an earlier checkpoint."""
     start = "run = train.start(model=model, momentum=momentum, noise=noise)\n"
-    found = checked(tmp_path, changed(start, SILENT))
+    found = checked(tmp_path, changed(start, FIXED))
     assert found.code == 1
     assert found.outcomes("mid-epoch") == ["exact"]
-    assert found.outcomes("half saved") == ["failed", "failed"]
-    assert "half a checkpoint: it must refuse that, or go on from another" in found.because
+    assert found.outcomes("half saved") == ["different", "different"]
+    assert "it goes on from the checkpoint after mini-batch 4, with other bits" in found.because
+
+
+SILENT = """
+import pathlib
+from shunter import train
+from shunter.train import check
+weight, own = 0.5, pathlib.Path("own")
+run = train.start()
+for folder in sorted(own.glob("*"), key=lambda path: int(path.name))[-1:]:
+    weight, run.steps_done = float.fromhex((folder / "weight").read_text()), int(folder.name)
+while run.steps_done < 12:
+    weight -= 0.1 * (weight - 1)
+    check.saw(run.steps_done // 4, weight=weight)
+    if run.boundary():
+        folder = own / str(run.steps_done)
+        folder.mkdir(parents=True)
+        (folder / "weight").write_text(weight.hex())
+        run.saved_by_script(folder)
+"""
+
+
+def test_script_that_trains_on_with_half_a_checkpoint_is_wrong(tmp_path: Path) -> None:
+    found = checked(tmp_path, SILENT)
+    assert found.code == 1
+    assert found.outcomes("mid-epoch") == ["exact"]
+    assert found.outcomes("half saved") == ["failed", "refused"]
+    assert "it trains on with half a checkpoint: it must refuse that" in found.because
+    assert "it says: FileNotFoundError" in found.because
 
 
 def test_checkpoint_of_other_ranks_is_refused(tmp_path: Path) -> None:
