@@ -38,7 +38,7 @@ def measure(here: Machine) -> dict[str, Any]:
 def _run(here: Machine, model: str, *, with_flags: bool) -> dict[str, Any]:
     words = [sys.executable, "-m", "benchmarks.gpu.determinism", model, here.device]
     words += ["flags" if with_flags else "none", "small" if here.rehearses else "whole"]
-    own = FLAGS if with_flags else {}
+    own = {"OMP_NUM_THREADS": "1", **(FLAGS if with_flags else {})}
     ran = subprocess.run(
         words, env={**os.environ, **own}, capture_output=True, text=True, check=False
     )

@@ -1,6 +1,6 @@
 """skorch: a classifier that splits its data by chance, with dropout, a schedule and accumulation.
 
-python examples/trainers/train_skorch.py
+Run it by `python examples/trainers/train_skorch.py`.
 """
 
 import numpy as np

@@ -380,7 +380,9 @@ class Run:
         self._warned.add(text)
         if not self._rank:
             _complain(f"warning: {text}")
-        self._answer("warned", text=text)
+        told = text[: channel.WARNING_CHARACTERS]
+        # A line has a bound in bytes, and letters beyond ASCII take up to twelve of them.
+        self._answer("warned", text=told if told.isascii() else told[: len(told) // 2])
 
     def _passes_batch(self) -> None:
         """Warn of a run that is asked to leave, while batches pass without a boundary."""

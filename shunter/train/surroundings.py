@@ -51,9 +51,9 @@ class Surroundings:
         left_over = slurm_left_over(self._environment)
         if left_over:
             self._warn(
-                f"{' and '.join(left_over)} are of a job of Slurm that has not started this "
-                "process: Lightning, submitit and others take ranks and signals from them; submit "
-                "without them, or unset them"
+                f"a job of Slurm that has not started this process is named in its environment "
+                f"({', '.join(left_over)}): Lightning, submitit and others take ranks and signals "
+                "from there; submit without these variables, or unset them"
             )
         self._look_at_signals(has_adapter=False)
 

@@ -18,10 +18,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from shunter.train.check.watching import Watcher, watch
+from shunter.train.check import watching
 
 
-class Waiting(Watcher):
+class Waiting(watching.Watcher):
     """Waits at a mini-batch until the supervisor asks."""
 
     def __init__(self, folder: Path, hold: int) -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     attempt = int(os.environ.get("SHUNTER_ATTEMPT", "1"))
     holds = [int(each) for each in sys.argv[2].split(",") if each]
     under = "SHUNTER_ATTEMPT" in os.environ and attempt <= len(holds)
-    watch(Waiting(folder, holds[attempt - 1] if under else 0))
+    watching.watch(Waiting(folder, holds[attempt - 1] if under else 0))
     for seed in (random.seed, *_seeds()):
         seed(attempt)
     sys.argv = [str(script), *sys.argv[4:]]

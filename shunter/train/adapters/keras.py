@@ -57,7 +57,7 @@ def suspension(**options: Any) -> Any:
 
     base = keras.callbacks.Callback
 
-    class Suspension(_KerasSuspension, base):  # type: ignore[misc]  # its type is Any here
+    class Suspension(_KerasSuspension, base):  # type: ignore[misc, valid-type]  # Any here
         """What is below, as one of the callbacks of Keras."""
 
     # Seeds and kernels are those of the backend.

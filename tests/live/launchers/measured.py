@@ -3,7 +3,8 @@
     python -m tests.live.launchers.measured      writes docs/reference/launchers.json and .md
 
 Each launcher starts two ranks that note which signals reach them, and leave at once on SIGTERM and
-SIGINT. Python launchers are forked from a process that has imported them, which takes longest. What is noted are sentences: what the launcher did, what its ranks heard, and what is left.
+SIGINT. Python launchers are forked from a process that has imported them, which takes longest. What
+is noted are sentences: what the launcher did, what its ranks heard, and what is left.
 """
 
 import datetime as dt
@@ -297,9 +298,11 @@ class Warm:
         return int(self._line())
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
+        """End it."""
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(60)
 
 
 class Bench:
