@@ -55,7 +55,9 @@ def suspension(**options: Any) -> Any:
             "tf.data.Dataset has read cannot be put back"
         )
 
-    class Suspension(_KerasSuspension, keras.callbacks.Callback):  # type: ignore[misc, name-defined]  # is Any
+    callbacks = keras.callbacks
+
+    class Suspension(_KerasSuspension, callbacks.Callback):  # type: ignore[misc, name-defined]  # Any
         """What is below, as one of the callbacks of Keras."""
 
     # Seeds and kernels are those of the backend.
@@ -296,7 +298,7 @@ class _Source:
 
     def __init__(self, iterator: Any) -> None:
         self.adapter = iterator.data_adapter
-        self._passes: Callable[[], Iterable[Any]] = iterator._get_iterator  # noqa: SLF001  see above
+        self._passes: Any = iterator._get_iterator  # noqa: SLF001  as above
         self._begin: Callable[[], object] = self.adapter.on_epoch_begin
         self._is_due = False
         self.adapter.on_epoch_begin = self._on_epoch_begin

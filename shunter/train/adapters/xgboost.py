@@ -53,7 +53,9 @@ def suspension(**options: Any) -> Any:
     """
     xgboost = _xgboost()
 
-    class Suspension(_Rounds, xgboost.callback.TrainingCallback):  # type: ignore[misc, name-defined]  # is Any
+    callback = xgboost.callback
+
+    class Suspension(_Rounds, callback.TrainingCallback):  # type: ignore[misc, name-defined]  # Any
         """What is below, as one of XGBoost's callbacks."""
 
     return Suspension({"made_with": {"xgboost": xgboost.__version__}, **options})
