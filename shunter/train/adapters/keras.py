@@ -55,14 +55,10 @@ def suspension(**options: Any) -> Any:
             "tf.data.Dataset has read cannot be put back"
         )
 
-    callbacks = keras.callbacks
-
-    class Suspension(_KerasSuspension, callbacks.Callback):  # type: ignore[misc, name-defined]  # Any
-        """What is below, as one of the callbacks of Keras."""
-
     # Seeds and kernels are those of the backend.
     versions = {each: _version(each) for each in ("keras", backend)}
-    return Suspension({"made_with": versions, **options})
+    kind = type("Suspension", (_KerasSuspension, keras.callbacks.Callback), {})
+    return kind({"made_with": versions, **options})
 
 
 def _keras() -> Any:
