@@ -260,8 +260,8 @@ class Run:
             self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
-        if self._checkpoints is not None and self._checkpoints.folder in path.parents:
-            self._checkpoints.discard(path)
+        if self._checkpoints is not None:
+            self._checkpoints.give_up(path)
         self._go_on()
 
     def saved_by_script(self, path: Path, check: Whole | None = None) -> None:
@@ -547,6 +547,8 @@ class Run:
         _complain(f"checkpoint failed: {error}")
         assert self._agreement is not None
         self._agreement.all_saved(self._agreed, saved=False)
+        if self._checkpoints is not None:
+            self._checkpoints.give_up()
         self._answer("failed", error=error)
         self._go_on()
 

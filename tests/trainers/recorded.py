@@ -14,7 +14,6 @@ import random
 import runpy
 import sys
 import time
-from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,8 @@ class Waiting(watching.Watcher):
         super().__init__(folder / "records", None, None)
         self._folder, self._hold = folder, hold
 
-    def saw(self, epoch: "int | None", values: "Mapping[str, object]") -> None:
-        super().saw(epoch, values)
-        if self._count == self._hold:
+    def reached(self, count: int) -> None:
+        if count == self._hold:
             (self._folder / f"reached-{os.environ['SHUNTER_ATTEMPT']}").touch()
             while not Path(os.environ["SHUNTER_SUSPEND"]).exists():
                 time.sleep(0.02)
