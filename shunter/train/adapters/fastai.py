@@ -65,6 +65,10 @@ def suspension(**options: Any) -> Any:
             if self.suspended is not None:
                 self.suspended.pass_batch()
 
+        def after_fit(self) -> None:
+            if self.suspended is not None:
+                self.suspended.run.completed()
+
     return Suspension()
 
 

@@ -64,6 +64,7 @@ def suspension(**options: Any) -> Any:
         def on_train_end(self, net: Any, **_: object) -> None:
             if self.fit_ is not None:
                 self.fit_.end(net)
+                self.fit_.run.completed()
 
         def __getstate__(self) -> dict[str, Any]:
             return {"options": None, "fit_": None}  # a net is pickled without its run

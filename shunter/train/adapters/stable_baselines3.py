@@ -83,6 +83,10 @@ def suspension(**options: Any) -> Any:
         def _on_step(self) -> bool:
             return True
 
+        def _on_training_end(self) -> None:
+            if self.run is not None:
+                self.run.completed()
+
     return Suspension()
 
 
