@@ -34,7 +34,8 @@ def jobs_per_s(jobs: int) -> float:
     """Run so many jobs, and return how many ended in a second."""
     programs = _programs()
     assert programs is not None, "asked only where nothing is lacking"
-    with tempfile.TemporaryDirectory() as name:
+    # What gflow has begun may still write there when its daemon has ended.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         environment = _environment(folder, programs)
         command = [str(programs / "gflowd"), "--config", str(folder / "gflow.toml")]

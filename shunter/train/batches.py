@@ -29,6 +29,7 @@ _ANOTHER = (
     'name each loader, as in run.batches(loader, "train")'
 )
 _PASS = "iteration"
+_OVER: Any = object()
 _TWICE = (
     "run.batches is asked for two loaders at a time: name each, as in "
     'run.batches(labelled, "labelled") and run.batches(unlabelled, "unlabelled")'
@@ -59,6 +60,7 @@ class Batches(Generic[T]):
         self._is_given_out = False
         self._iterator: Callable[[], Any] = lambda: None
         self._generators: list[Any] = []
+        self.passes: Callable[[], None] = lambda: None  # is called with each batch
 
     def __iter__(self) -> Iterator[T]:
         if self._is_live() and not self.given:
@@ -171,6 +173,7 @@ class Batches(Generic[T]):
             except StopIteration:
                 break
             self.given += 1
+            self.passes()
             yield batch
         self._is_over = True
 
@@ -192,7 +195,11 @@ class Batches(Generic[T]):
         for number in range(0 if keeps else self.given):
             if self._asked is not None and number == self.given - 1:
                 self._set_chance(self._asked)  # what it fetches ahead is drawn as it was
-            next(iterator)
+            if next(iterator, _OVER) is _OVER:
+                raise ValueError(
+                    f"the loader ends after {number} batches, and the checkpoint is after "
+                    f"{self.given} of them: give it the data that it had in the attempt before"
+                )
         # The first loader that goes on finds the chance of the checkpoint, the others what it left.
         self._set_chance({"global": dict(self.resumed_chance) or before, "own": own})
         self.resumed_chance.clear()  # all loaders of a run have this same one
@@ -235,7 +242,10 @@ class Batches(Generic[T]):
 class AllBatches:
     """All loaders of a run: those without a name have a place in their epoch."""
 
-    def __init__(self, parts: Iterable[object] = ()) -> None:
+    def __init__(
+        self, parts: Iterable[object] = (), passes: Callable[[], None] = lambda: None
+    ) -> None:
+        self._passes = passes
         self._parts = [each for each in parts if loaders.is_of_chance(each)]
         self.pending: state.State = {}
         self.chance: state.State = {}
@@ -294,7 +304,7 @@ class AllBatches:
         if known is None:
             known = self._known[name] = Batches(source)
             known.resumed_chance, known.put_back = self.chance, self._put_back
-            known.parts = self._parts
+            known.parts, known.passes = self._parts, self._passes
             if name in self.pending:
                 known.load_state_dict(self.pending.pop(name))
         known.take(source)

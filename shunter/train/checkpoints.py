@@ -1,13 +1,14 @@
 """Checkpoints on disk: whole or absent, never half, and never of an attempt that was fenced off.
 
     CHECKPOINTS/attempt-000002/step-000000000420/rank-0.state     what was saved
-                                                 rank-0.json      {step, bytes, world}, last
+                                                 rank-0.json      {step, bytes, world, files}, last
 
 A file is written under another name, synced, renamed, and its folder is synced. A checkpoint is
-complete once every rank's manifest is there and its size agrees. A reader takes the highest
-attempt, then the highest step: an old attempt that still writes changes nothing for its successors.
-What an attempt saves at the same step again goes into a folder of its own (`...420-1`), so that the
-one before stays whole until then.
+complete once every rank's manifest is there and the sizes agree: that of the state, and in a run of
+one rank those of the files that the script's `save` wrote (of several, nobody knows which of them
+are finished). A reader takes the highest attempt, then the highest step: an old attempt that still
+writes changes nothing for its successors. What an attempt saves at the same step again goes into a
+folder of its own (`...420-1`), so that the one before stays whole until then.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import json
 import os
 import re
 import shutil
-from functools import partial
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.train import serialization
 from shunter.train.agreement import read_document
+from shunter.train.faults import lack_of_space
 from shunter.train.leaving import alive, wait_for_writers
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class Checkpoints:
         self.attempt = attempt
         self._rank = rank
         self._world = world
+        self._failed: Path | None = None
         self._written: dict[int, int] = {}  # how often at a step: the same on all ranks
 
     def write(
@@ -50,82 +53,197 @@ class Checkpoints:
     ) -> tuple[Path, int]:
         """Save this rank's state of a step durably; return its folder and bytes.
 
+        What is written of a checkpoint that fails is removed: it may have filled the disk.
+
         Args:
             step: the steps done.
             state: what can be read again (see `serialization`).
             more: writes the rest into the folder itself.
             prove: raises where that could not be read again.
+
+        Raises:
+            OSError: it does not fit on the disk, say.
         """
         again = self._written.get(step, 0)
         self._written = {step: again + 1}
         name = f"step-{step:012}" + (f"-{again}" if again else "")
         folder = self.folder / f"attempt-{self.attempt:06}" / name
         folder.mkdir(parents=True, exist_ok=True)
+        try:
+            size = self._write_into(folder, step, state, more, prove)
+        except serialization.ERRORS as error:
+            lack = lack_of_space(folder, error)
+            self._discard(folder)
+            self._failed = folder
+            if lack is not None:
+                raise OSError(lack) from error
+            raise
+        return folder, size if more is None else tree_bytes(folder)
+
+    def _write_into(
+        self,
+        folder: Path,
+        step: int,
+        state: Mapping[str, object],
+        more: Callable[[Path], object] | None,
+        prove: Callable[[Path], object] | None,
+    ) -> int:
+        files: dict[str, int] = {}
         if more is not None:
             before = alive()
             wait_for_writers(folder, more(folder), before, may_be_empty=bool(self._rank))
             if prove is not None:
                 prove(folder)
             _sync_tree(folder)
-        write = partial(serialization.write, state=state)
-        size = _write_synced(folder / f"rank-{self._rank}.state", write)
-        manifest = json.dumps({"step": step, "bytes": size, "world": self._world})
-        _write_synced(folder / f"rank-{self._rank}.json", lambda path: path.write_text(manifest))
+            files = _sizes(folder) if self._world == 1 else files
+        size = _write_synced(
+            folder / f"rank-{self._rank}.state", lambda path: serialization.put(path, state)
+        )
+        manifest = {"step": step, "bytes": size, "world": self._world, "files": files}
+        text = json.dumps(manifest)
+        _write_synced(folder / f"rank-{self._rank}.json", lambda path: _put_text(path, text))
         for each in (folder.parent, self.folder):
             _sync(each)
-        return folder, size if more is None else tree_bytes(folder)
+        return size
+
+    def give_up(self, folder: Path | None = None) -> None:
+        """Remove a checkpoint that not all ranks could save, once they know.
+
+        What `save` has written of it may have filled the disk. Rank 0 removes all of it: where
+        others are still at it, they fail, too.
+
+        Args:
+            folder: it; by default the one that this rank could not save. Nothing is done to what is
+                no checkpoint of ours.
+        """
+        folder, self._failed = folder or self._failed, None
+        if folder is None or not _FOLDER.search(folder.as_posix()):
+            return
+        if folder.absolute().parents[1] != self.folder.absolute():
+            return
+        if self._rank:
+            self._discard(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _discard(self, folder: Path) -> None:
+        """Remove what this rank has written of a checkpoint that is none."""
+        if self._world == 1:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        for path in sorted(folder.glob(f"rank-{self._rank}.*")):
+            path.unlink(missing_ok=True)
 
     def latest(self) -> Path | None:
         """Return the folder of the newest complete checkpoint."""
-        complete = self._complete()
-        return complete[-1] if complete else None
+        return next(iter(self.complete()), None)
+
+    def complete(self) -> list[Path]:
+        """Return the folders of the complete checkpoints, the newest first."""
+        return [folder for folder in self._all() if lack(folder) is None]
 
     def read(self, folder: Path, rank: int | None = None) -> Any:
         """Return the state that a rank has saved, this one by default."""
         return serialization.read(folder / f"rank-{self._rank if rank is None else rank}.state")
 
+    def size(self, folder: Path, *, is_all: bool) -> int:
+        """Return the bytes of this rank's state, or of all that a folder holds."""
+        if is_all:
+            return tree_bytes(folder)
+        try:
+            return (folder / f"rank-{self._rank}.state").stat().st_size
+        except FileNotFoundError:  # there were fewer ranks
+            return 0
+
+    def lacking(self) -> dict[Path, str]:
+        """Return what those lack that are newer than the newest complete one."""
+        found = {}
+        for folder in self._all():
+            lacks = lack(folder)
+            if lacks is None:
+                break
+            found[folder] = lacks
+        return found
+
     def prune(self) -> None:
-        """Remove all but the newest complete checkpoints; only rank 0 should."""
-        complete = self._complete()
-        for folder in complete[:-KEPT]:
+        """Remove what is older than the newest complete ones; only rank 0 should."""
+        kept = self.complete()[:KEPT]
+        found = self._all()
+        for folder in found[found.index(kept[-1]) + 1 :] if len(kept) == KEPT else ():
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _complete(self) -> list[Path]:
-        """Return the complete checkpoints, the newest last."""
+    def _all(self) -> list[Path]:
+        """Return the folders of checkpoints, complete or not, the newest first."""
         found = []
         for folder in sorted(self.folder.glob("attempt-*/step-*")):
             named = _FOLDER.search(folder.as_posix())
-            if named and int(named[1]) <= self.attempt and _is_complete(folder):
+            if named and int(named[1]) <= self.attempt:
                 found.append((tuple(int(number or 0) for number in named.groups()), folder))
-        return [folder for _, folder in sorted(found)]
+        return [folder for _, folder in sorted(found, reverse=True)]
 
 
 def tree_bytes(folder: Path) -> int:
     """Return the bytes of all files in a folder and below."""
-    return sum(path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file())
+    return sum(_sizes(folder).values())
 
 
-def _is_complete(folder: Path) -> bool:
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the bytes of each file in a folder and below, by its path there."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
+
+
+def lack(folder: Path) -> str | None:
+    """Return what a checkpoint lacks, in words; None: it is complete."""
     first = read_document(folder / "rank-0.json")
-    world = first.get("world", 0) if first else 0
-    return bool(world) and all(_is_whole(folder, rank) for rank in range(world))
+    if first is None or not first.get("world"):
+        return "rank-0.json is missing or cut: it was not written to its end"
+    found = (_lack_of(folder, rank) for rank in range(first["world"]))
+    return next((each for each in found if each is not None), None)
 
 
-def _is_whole(folder: Path, rank: int) -> bool:
+def _lack_of(folder: Path, rank: int) -> str | None:
     manifest = read_document(folder / f"rank-{rank}.json")
+    if manifest is None:
+        return f"rank-{rank}.json is missing or cut"
+    has, expected = _size_of(folder / f"rank-{rank}.state"), manifest.get("bytes")
+    if has != expected:
+        return _short(f"rank-{rank}.state", has, expected)
+    for name, size in (manifest.get("files") or {}).items():
+        has = _size_of(folder / name)
+        if has is None or has < size:  # a log that `save` has begun may have grown since
+            return _short(name, has, size)
+    return None
+
+
+def _short(name: str, has: int | None, expected: object) -> str:
+    return f"{name} is missing" if has is None else f"{name} has {has} bytes, not {expected}"
+
+
+def _size_of(path: Path) -> int | None:
     try:
-        size = (folder / f"rank-{rank}.state").stat().st_size
-    except FileNotFoundError:
-        return False
-    return manifest is not None and manifest.get("bytes") == size
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
-def _write_synced(path: Path, write: Callable[[Path], int]) -> int:
-    """Have a file written whole and durable; return its bytes."""
+def _put_text(path: Path, text: str) -> Callable[[], None]:
+    path.write_text(text)
+    return lambda: None
+
+
+def _write_synced(path: Path, put: Callable[[Path], Callable[[], None]]) -> int:
+    """Have a file written whole, proven and durable; return its bytes.
+
+    Args:
+        path: the file.
+        put: writes it, and returns what proves it; that is called while the disk is at work.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        size = write(temporary)
-        _sync(temporary)
+        prove = put(temporary)
+        _sync_during(temporary, prove)
+        size = temporary.stat().st_size
         os.replace(temporary, path)  # noqa: PTH105  the same call
     finally:
         temporary.unlink(missing_ok=True)
@@ -140,6 +258,30 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync_during(path: Path, prove: Callable[[], None]) -> None:
+    """Make a file durable while something else is done.
+
+    Raises:
+        OSError: it cannot be made durable.
+    """
+    failed: list[OSError] = []
+
+    def sync() -> None:
+        try:
+            _sync(path)
+        except OSError as error:
+            failed.append(error)
+
+    syncing = threading.Thread(target=sync)
+    syncing.start()
+    try:
+        prove()
+    finally:
+        syncing.join()
+    if failed:
+        raise failed[0]
 
 
 def _sync_tree(folder: Path) -> None:

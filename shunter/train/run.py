@@ -18,15 +18,16 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from shunter.train import channel, loaders, serialization, state
-from shunter.train.agreement import Agreement, Alone, agreement, votes_folder
+from shunter.train.agreement import Agreement, TorchAgreement, agreement, votes_folder
 from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
+from shunter.train.faults import SIZES, Incomplete, Overdue, in_words, is_growing
 from shunter.train.leaving import alive, leave_at_once, wait_for_writers
-from shunter.train.state import Parts
+from shunter.train.state import Parts, ranks
 from shunter.train.surroundings import Surroundings, check_workers
 from shunter.train.turns import device, turns_of
 
@@ -79,7 +80,7 @@ def start(
     attempt = channel.number_in(environment, channel.ATTEMPT, 0)
     store = Checkpoints(Path(folder), attempt=attempt, rank=rank, world=world) if folder else None
     channel_line = channel.Channel(line) if line else None
-    run = Run(
+    run = made_kind(
         store,
         rank=rank,
         world=world,
@@ -134,12 +135,16 @@ class Run:
         self._line = line
         self._turns = turns
         self._agreement: Agreement | None = None
+        self._is_asked_always = False  # the others, whether they stop: a collective call
         self._agreed = 0
         self._tick = 0
-        self._batches = AllBatches(self._parts.named.values())
+        self._batches = AllBatches(self._parts.named.values(), self._passes_batch)
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
         self._warned: set[str] = set()
+        self._overdue, self._incomplete = Overdue(), Incomplete()
+        self._sizes: list[int] = []
+        self._resumed_at = 0
         self.surroundings: Surroundings | None = None  # until it has passed its first boundaries
 
     @property
@@ -165,7 +170,15 @@ class Run:
             self._step_rate.skip()
         if self._step_rate.passes(time.monotonic()):
             self._tell("training")
-        return self.is_whole() and self._is_stop()
+        if self.is_whole():
+            return self._is_stop()
+        if self._incomplete.passes(self.steps_done):
+            self._warn_if_asked(
+                f"and `is_whole` was false after each of the last {self._incomplete.count} "
+                "mini-batches, so that none of them is a boundary: let it be true where gradients "
+                "are used up"
+            )
+        return False
 
     def is_saving_due(self) -> bool:
         """Say whether to save after this mini-batch, without leaving."""
@@ -243,10 +256,12 @@ class Run:
         """Tell that this rank has saved, and leave once all have."""
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
-            self._answer("saved", checkpoint=str(path), bytes=size)
+            self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
             self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
+        if self._checkpoints is not None:
+            self._checkpoints.give_up(path)
         self._go_on()
 
     def saved_by_script(self, path: Path, check: Whole | None = None) -> None:
@@ -275,7 +290,7 @@ class Run:
             _complain(f"checkpoint failed: {type(error).__name__}: {error}")
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
-                self._answer("saved", checkpoint=str(path), bytes=size)
+                self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
         self._step_rate.rest(time.monotonic())
 
     def shown(self) -> dict[str, object]:
@@ -283,21 +298,41 @@ class Run:
         return {**self.observed(), **self._parts.captured(self._rank)}
 
     def resume(self) -> None:
-        """Load the newest complete checkpoint, if there is one."""
-        folder = self._checkpoints.latest() if self._checkpoints else None
-        if self._checkpoints is None or folder is None:
+        """Load the newest complete checkpoint, if there is one.
+
+        Raises:
+            ValueError: it is of other libraries, other ranks or other parts.
+        """
+        found = self._newest(self._checkpoints) if self._checkpoints is not None else None
+        if self._checkpoints is None or found is None:
             return
-        first = self._checkpoints.read(folder, 0)
+        folder, first = found
         self.check_made_with(folder, first.get("made_with"))
         self._saved_world = first["world"]
         if first["world"] != self._world:
-            self._parts.check_replicated(folder, first["world"], self._world)
+            self._check_world(folder, first["world"])
         is_new = self._rank >= first["world"]
         saved = self._checkpoints.read(folder) if self._rank and not is_new else first
-        self._parts.restore(self._rank, saved["parts"], first["parts"])
-        if self._parts.load:
-            self._parts.load(folder)
+        left_out = self._parts.left_out(saved["parts"])
+        if left_out:
+            self.warn(
+                f"checkpoint {folder.name} has {', '.join(left_out)}, which this script does not "
+                "give train.start: that is not restored"
+            )
+        try:
+            self._parts.restore(self._rank, saved["parts"], first["parts"])
+            if self._parts.load:
+                self._parts.load(folder)
+        except serialization.ERRORS as error:
+            self.warn(
+                f"checkpoint {folder} cannot be loaded ({type(error).__name__}: {error}): let the "
+                "script be as it was, or remove that folder to go on from the one before"
+            )
+            raise
         self.steps_done, self.epoch = saved["step"], saved["epoch"]
+        self._resumed_at = self.steps_done
+        size = self._checkpoints.size(folder, is_all=self._parts.save is not None)
+        self._sizes = [*saved.get("sizes", ()), size]
         self.is_evaluation_due = saved["evaluating"]
         self._batches.pending, self._batches.chance = saved["batches"], saved["chance"]
         self.resumed_from = folder
@@ -329,6 +364,8 @@ class Run:
         if self._requests is None or self._step_rate.is_over:
             return
         self._step_rate.is_over = True
+        if self.steps_done == self._resumed_at:
+            self._warn_if_asked("and ends without having come to a boundary")
         try:
             if self._agreement is not None:
                 self._agreement.ends()
@@ -343,7 +380,66 @@ class Run:
         self._warned.add(text)
         if not self._rank:
             _complain(f"warning: {text}")
-        self._answer("warned", text=text)
+        told = text[: channel.WARNING_CHARACTERS]
+        # A line has a bound in bytes, and letters beyond ASCII take up to twelve of them.
+        self._answer("warned", text=told if told.isascii() else told[: len(told) // 2])
+
+    def _passes_batch(self) -> None:
+        """Warn of a run that is asked to leave, while batches pass without a boundary."""
+        if self._requests is not None and self._overdue.passes(self.steps_done):
+            self._warn_if_asked(
+                f"and {self._overdue.since} batches have passed since the last boundary: call "
+                "run.step() after each mini-batch, and evaluate by run.evaluate"
+            )
+
+    def _warn_if_asked(self, text: str) -> None:
+        """Warn once, if a request is open that nobody sees."""
+        if self._requests is None or _ASKED in self._warned or not self._requests.open_number():
+            return
+        self._warned.add(_ASKED)
+        self.warn(f"{_ASKED}, {text}; a run that does not leave is ended, and loses work")
+
+    def _newest(self, store: Checkpoints) -> tuple[Path, Any] | None:
+        """Return the newest checkpoint that can be read, and what its first rank saved.
+
+        A rank alone goes on from the one before; of several each might take another one.
+        """
+        folders = store.complete()
+        for folder, lack in store.lacking().items():
+            goes_on = f"goes on from {folders[0].name}" if folders else "begins at its start"
+            self.warn(f"checkpoint {folder} is not whole ({lack}): the run {goes_on}")
+        for folder in folders:
+            is_last = self._world > 1 or folder == folders[-1]
+            first = self._read_or_warn(store, folder, is_needed=is_last)
+            if first is not None:
+                return folder, first
+        return None
+
+    def _read_or_warn(self, store: Checkpoints, folder: Path, *, is_needed: bool) -> Any:
+        """Return what the first rank saved; None: it cannot be read, nor must it."""
+        try:
+            return store.read(folder, 0)
+        except serialization.ERRORS as error:
+            goes_on = "there is no other one" if is_needed else "the run goes on from another one"
+            self.warn(
+                f"checkpoint {folder} cannot be read ({type(error).__name__}: {error}): {goes_on}"
+            )
+            if is_needed:
+                raise
+            return None
+
+    def _check_world(self, folder: Path, saved: int) -> None:
+        """Refuse a checkpoint of other ranks where that cannot be right.
+
+        Raises:
+            ValueError: what each rank has of a part is its own.
+        """
+        self._parts.check_replicated(folder, saved, self._world)
+        if self._parts.load is not None:
+            self.warn(
+                f"checkpoint {folder.name} is of {ranks(saved)}, and is resumed by "
+                f"{ranks(self._world)}: what `save` has written has to fit `load` there"
+            )
 
     def check_made_with(self, folder: Path, made_with: Mapping[str, str] | None) -> None:
         """Refuse a checkpoint of other libraries; those before this format do not say.
@@ -374,11 +470,12 @@ class Run:
         assert self._requests is not None
         if self._agreement is None:
             self._agreement = agreement(self._meeting(), self._rank, self._world)
+            self._is_asked_always = isinstance(self._agreement, TorchAgreement)
         self._tick += 1
         if self._turns is not None and self._turns.boundary(self._tick, self._agreement):
             self._step_rate.rest(time.monotonic())
         request = self._requests.open_number()
-        if not request and isinstance(self._agreement, Alone):
+        if not request and not self._is_asked_always:
             return False
         self._acknowledge(request)
         try:
@@ -421,18 +518,37 @@ class Run:
                 "batches": self._batches.state_dict(),
                 "chance": self._evaluation_chance if is_evaluating else state.chance(),
                 "evaluating": is_evaluating,
+                "sizes": self._sizes,
             },
             self._parts.save,
             self._parts.prove,
         )
+        self._sizes = [*self._sizes, written[1]][-SIZES:]
+        if is_growing(self._sizes):
+            self._warn_of_growth()
         if not self._rank:
             self._checkpoints.prune()
         return written
+
+    def _warn_of_growth(self) -> None:
+        if _GROWS in self._warned:
+            return
+        self._warned.add(_GROWS)
+        sizes = ", ".join(in_words(size) for size in self._sizes)
+        captured = self._parts.captured(self._rank)
+        parts = {name: serialization.size_of(captured[name]) for name in captured}
+        largest = max(parts, key=lambda name: parts[name], default=None)
+        most = "" if largest is None else f"; the part {largest!r} has {in_words(parts[largest])}"
+        self.warn(
+            f"{_GROWS}: the last have {sizes}{most}: keep in them what does not grow with the run"
+        )
 
     def _not_saved(self, error: str) -> None:
         _complain(f"checkpoint failed: {error}")
         assert self._agreement is not None
         self._agreement.all_saved(self._agreed, saved=False)
+        if self._checkpoints is not None:
+            self._checkpoints.give_up()
         self._answer("failed", error=error)
         self._go_on()
 
@@ -452,6 +568,10 @@ class Run:
         if self._line is not None:
             said = {"rank": self._rank, "step": self.steps_done, "state": activity}
             self._line.tell("progress", **said, **self._step_rate.taken())
+
+
+_ASKED = "the run is asked to leave"
+_GROWS = "each checkpoint is far larger than the one before"
 
 
 def _versions(made_with: Mapping[str, str]) -> str:
@@ -502,3 +622,7 @@ class StepRate:
         self._spent_s, self._count = 0.0, 0
         self._due = time.monotonic() + channel.PROGRESS_EVERY_S
         return said
+
+
+made_kind: type[Run] = Run
+"""What `start` makes; `shunter.train.check` puts a kind there that tells it what passes."""

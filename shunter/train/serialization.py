@@ -7,9 +7,11 @@ that torch writes, and reads with `weights_only=True`::
     without torch    the pickle
     with torch       {"shunter": 2, "tree": the pickle, as bytes, "torch": [tensor, ...]}
 
-A state is written once it has been read again: the pickle in the way a later attempt reads it, the
-tensors without their values, and these by the checksums of torch's archive. Files that were written
-before (JSON, or the whole state as torch writes it) are still read.
+A state is written once it has been read again, in the way a later attempt reads it, and the bytes
+of its tensors have been compared with those in memory, which is quicker than the checksums of
+torch's archive. Those are looked at where there is nothing to compare with: in files of trainers,
+of tensors on a GPU. Files that were written before (JSON, or the whole state as torch writes it)
+are still read.
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ import re
 import sys
 import zipfile
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shunter.train import archives
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 # What saving raises: a full disk, no memory, a state that cannot be written or read.
@@ -44,6 +48,7 @@ ERRORS = (
     zipfile.BadZipFile,
 )
 FORMAT = 2
+_ARCHIVE = b"PK\x03\x04"  # is what torch writes
 _PROTOCOL = 4  # the newest that every Python since 3.8 reads
 _DEPTH_MAX = 20
 _PLAIN = {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list"}
@@ -80,18 +85,40 @@ def write(path: Path, state: object) -> int:
         TypeError: it holds what could not be read again.
         OSError: the file does not hold what was written to it.
     """
+    prove = put(path, state)
+    prove()
+    return path.stat().st_size
+
+
+def put(path: Path, state: object) -> Callable[[], None]:
+    """Write a state to a file, and return what proves that it can be read again.
+
+    The file may be synced to disk meanwhile.
+
+    Raises:
+        TypeError: the state holds what could not be read again.
+    """
     tree, apart = _pickled(state)
     torch = _torch()
     if torch is None:
         path.write_bytes(tree)
-        is_proven = path.read_bytes() == tree
-    else:
-        content = torch.frombuffer(bytearray(tree), dtype=torch.uint8)
-        torch.save({"shunter": FORMAT, "tree": content, "torch": apart}, path)
-        is_proven = _is_sound(path, torch) and _archive(path, is_mapped=True)[0] == tree
-    if not is_proven:
+        return lambda: _check_sound(path, is_sound=path.read_bytes() == tree)
+    content = torch.frombuffer(bytearray(tree), dtype=torch.uint8)
+    torch.save({"shunter": FORMAT, "tree": content, "torch": apart}, path)
+
+    def prove() -> None:
+        found, values = _archive(path, is_mapped=True)
+        is_same = _are_same(values, apart)
+        if is_same is None:
+            is_same = _is_sound(path, torch)
+        _check_sound(path, is_sound=found == tree and is_same)
+
+    return prove
+
+
+def _check_sound(path: Path, *, is_sound: bool) -> None:
+    if not is_sound:
         raise OSError(f"{path} does not hold what was written to it")
-    return path.stat().st_size
 
 
 def read(path: Path) -> Any:
@@ -104,6 +131,12 @@ def read(path: Path) -> Any:
         return _unpickled(path.read_bytes(), [])
     tree, rest = _archive(path)
     return rest if tree is None else _unpickled(tree, rest)
+
+
+def size_of(state: object) -> int:
+    """Return the bytes that a state takes in a checkpoint, about."""
+    tree, apart = _dumped(state)
+    return len(tree) + sum(getattr(each, "nbytes", 0) for each in apart)
 
 
 class _Pickler(pickle.Pickler):
@@ -237,11 +270,55 @@ def _archive(path: Path, *, is_mapped: bool = False) -> tuple[bytes | None, Any]
     return ctypes.string_at(tree.data_ptr(), tree.numel()), saved["torch"]
 
 
+def _are_same(values: list[Any], written: list[Any]) -> bool | None:
+    """Say whether a file has the bytes that were written; None: nobody can say."""
+    found = [_bytes_of(each) for each in values]
+    expected = [_bytes_of(each) for each in written]
+    if len(found) != len(expected) or None in found or None in expected:
+        return None
+    compare = ctypes.CDLL(None).memcmp
+    compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    compared = set()
+    for one, other in zip(found, expected):
+        assert one is not None
+        assert other is not None
+        if one.form != other.form or one.size != other.size:
+            return False
+        key = (one.address, other.address, one.size)
+        if one.size and key not in compared and compare(*key):
+            return False
+        compared.add(key)
+    return True
+
+
+class _Bytes(NamedTuple):
+    """Where the bytes of a tensor lie in memory, with what says how they are read."""
+
+    form: object
+    address: int
+    size: int
+    kept: object
+
+
+def _bytes_of(value: Any) -> _Bytes | None:
+    """Return where a value lies; None: its bytes cannot be had, as on a GPU."""
+    torch = sys.modules["torch"]
+    if isinstance(value, (torch.Size, torch.dtype, torch.device, torch.layout)):
+        return _Bytes(value, 0, 0, None)
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.device.type != "cpu":
+        return None
+    try:
+        storage = value.untyped_storage()
+        form = (value.dtype, value.shape, value.stride(), value.storage_offset())
+        return _Bytes(form, storage.data_ptr(), storage.nbytes(), storage)
+    except (AttributeError, RuntimeError):  # sparse ones, say, or before torch 2.0
+        return None
+
+
 def _is_sound(path: Path, torch: Any) -> bool:
     """Say whether the checksums of an archive are those of its content."""
     has_checksums = getattr(torch.serialization, "get_crc32_options", lambda: True)
-    with zipfile.ZipFile(path) as archive:
-        return not has_checksums() or archive.testzip() is None
+    return not has_checksums() or archives.is_sound(path)
 
 
 def _torch() -> Any:
@@ -261,18 +338,43 @@ def allow_numbers() -> None:
     allow.add_safe_globals([*functions, numpy.ndarray, numpy.dtype, *dtypes])
 
 
+def _check_text(path: Path) -> None:
+    """Refuse JSON, or a file of safetensors, that is cut off."""
+    with path.open("rb") as file:
+        try:
+            if path.suffix == ".json":
+                json.load(file)
+                return
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(size)) if size < path.stat().st_size else {}
+        except ValueError as error:
+            raise OSError(f"{path} is cut off, or no {path.suffix[1:]}: {error}") from error
+    ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+    if not header or path.stat().st_size < 8 + size + max(ends, default=0):
+        raise OSError(f"{path} is cut off")
+
+
 def check_file(path: Path, *, weights_only: bool = True) -> None:
-    """Refuse a file that a trainer wrote with torch and could not read again.
+    """Refuse a file that a trainer wrote and could not read again.
 
     Args:
-        path: the file; of another format, or absent, it is not looked at.
-        weights_only: whether the trainer reads it so, which takes few classes.
+        path: the file: of torch, JSON or safetensors; of another format, or absent, it is not
+            looked at.
+        weights_only: whether the trainer reads one of torch so, which takes few classes.
 
     Raises:
         TypeError: it holds a class that is not read.
         OSError: it does not hold what was written to it.
     """
+    if not path.is_file():
+        return
+    if path.suffix in (".json", ".safetensors"):
+        _check_text(path)
+        return
     if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            if file.read(len(_ARCHIVE)) == _ARCHIVE:
+                raise OSError(f"{path} is cut off")
         return
     import torch  # type: ignore[import-not-found, unused-ignore]  # only torch wrote this
 

@@ -46,7 +46,7 @@ def restore(part: object, state: object) -> None:
 def check_parts(parts: Mapping[str, object]) -> None:
     """Refuse a part whose state cannot be had, before hours of training depend on it."""
     for name, part in parts.items():
-        if _pair_of(part) is None and _bits_of(part) is None:
+        if not has_state(part):
             raise TypeError(f"part {name!r}: {_lacking(part)}")
 
 
@@ -96,6 +96,11 @@ def seed(text: str) -> None:
     torch = _torch()
     if torch is not None:
         torch.manual_seed(number)
+
+
+def has_state(part: object) -> bool:
+    """Say whether something can be a part."""
+    return _pair_of(part) is not None or _bits_of(part) is not None
 
 
 def has_state_dict(part: object) -> bool:
@@ -148,6 +153,11 @@ def _as_random_state(state: Any) -> tuple[Any, ...]:  # of the version of Python
     return (version, tuple(keys), gauss)
 
 
+def ranks(number: int) -> str:
+    """Return a number of ranks in words."""
+    return f"{number} rank{'s' if number > 1 else ''}"
+
+
 class Parts:
     """What a checkpoint of the script holds, and how it is written."""
 
@@ -171,25 +181,40 @@ class Parts:
         own = [name for name in self.named if self._is_own(name, rank)]
         return {name: captured(self.named[name]) for name in own}
 
+    def own(self) -> list[str]:
+        """Return the names of the parts of which each rank has its own."""
+        return [name for name in self.named if name not in self._replicated]
+
     def check_replicated(self, folder: Path, saved: int, world: int) -> None:
         """Refuse a checkpoint of other ranks, unless all parts are equal on all.
 
         Raises:
             ValueError: what each rank has of a part is its own.
         """
-        own = [repr(name) for name in self.named if name not in self._replicated]
+        own = [repr(name) for name in self.own()]
         if own:
-            ranks = f"{saved} rank{'s' if saved > 1 else ''}"
             raise ValueError(
-                f"checkpoint {folder} is of {ranks}, this run has {world}: name what is equal on "
-                f"all ranks as `replicated` ({', '.join(own)}), run with as many ranks, or name "
-                "another folder of checkpoints"
+                f"checkpoint {folder} is of {ranks(saved)}, this run has {world}: name what is "
+                f"equal on all ranks as `replicated` ({', '.join(own)}), run with as many ranks, "
+                "or name another folder of checkpoints"
             )
 
     def restore(self, rank: int, saved: State, first: State) -> None:
-        """Put the parts back: this rank's own, and those that only the first one saved."""
+        """Put the parts back: this rank's own, and those that only the first one saved.
+
+        Raises:
+            ValueError: a part was not saved.
+        """
         for name, part in self.named.items():
-            restore(part, (saved if self._is_own(name, rank) else first)[name])
+            states = saved if self._is_own(name, rank) else first
+            if name not in states:
+                has = ", ".join(states) or "none"
+                raise ValueError(f"part {name!r} is not in it, which has these: {has}")
+            restore(part, states[name])
+
+    def left_out(self, saved: State) -> list[str]:
+        """Return the parts of a checkpoint that are none of this run."""
+        return [name for name in saved if name not in self.named]
 
     def _is_own(self, name: str, rank: int) -> bool:
         return not rank or name not in self._replicated

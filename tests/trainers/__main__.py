@@ -13,6 +13,7 @@ import argparse
 import datetime as dt
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,15 +52,16 @@ def main() -> int:
     if told.served:
         return _served(wanted, told.folder, sdk, keep=told.keep)
     status = 0
-    for trainer in wanted:
-        status = max(status, _tried(trainer, told.folder, sdk, keep=told.keep))
+    for number, trainer in enumerate(wanted):
+        is_last = all(each.packages != trainer.packages for each in wanted[number + 1 :])
+        status = max(status, _tried(trainer, told.folder, sdk, keep=told.keep or not is_last))
     return status
 
 
 def _tried(trainer: Trainer, folder: Path, sdk: Path, *, keep: bool) -> int:
     """Install a library, check its script, keep the result; return an exit status."""
     print(f"== {trainer.name}: {' '.join(trainer.packages)}", flush=True)
-    environment = folder / trainer.name
+    environment = folder / trainer.environment
     try:
         python = _installed(environment, trainer.packages, sdk)
         with tempfile.TemporaryDirectory() as scratch:
@@ -93,12 +95,14 @@ def _tried(trainer: Trainer, folder: Path, sdk: Path, *, keep: bool) -> int:
 def _served(wanted: Sequence[Trainer], folder: Path, sdk: Path, *, keep: bool) -> int:
     """Train with all at one daemon, keep what came of it; return an exit status."""
     try:
-        trained = [(each, _installed(folder / each.name, each.packages, sdk)) for each in wanted]
+        trained = [
+            (each, _installed(folder / each.environment, each.packages, sdk)) for each in wanted
+        ]
         with tempfile.TemporaryDirectory() as scratch:
             found = differences(trained, Path(scratch))
     finally:
         for each in [] if keep else wanted:
-            shutil.rmtree(folder / each.name, ignore_errors=True)
+            shutil.rmtree(folder / each.environment, ignore_errors=True)
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     for name, difference in found.items():
         print(f"{name}: {difference or 'equal bits'}")
@@ -161,11 +165,17 @@ def _keep(trainer: Trainer, document: Mapping[str, Any], versions: Mapping[str, 
         "versions": {name: lower[name.lower().replace("_", "-")] for name in ["python", *named]},
         "batches": document["batches"],
         "lacking": document["lacking"],
-        "points": document["points"],
+        "points": [_without_folders(each) for each in document["points"]],
     }
     order = [each.name for each in trainers()]
     kept = {name: results[name] for name in order if name in results}
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def _without_folders(point: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what came of a point without the folders of this machine."""
+    because = [re.sub(r"/\S*/(checkpoints|work)\b", r"\1", line) for line in point["because"]]
+    return {**point, "because": because}
 
 
 if __name__ == "__main__":

@@ -33,6 +33,11 @@ class Trainer:
         """The script."""
         return FOLDER / self.script
 
+    @property
+    def environment(self) -> str:
+        """The name of the folder it is installed in: one for equal pins."""
+        return blake2b(" ".join(self.packages).encode(), digest_size=6).hexdigest()
+
     def digest(self) -> str:
         """Return what changes with the script, its words and its pins: results are of these."""
         content = [self.path.read_text(encoding="utf-8"), *self.words, *self.packages]

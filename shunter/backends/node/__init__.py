@@ -5,6 +5,7 @@ host (backends/live/transport.py makes one file of it). A verb loads what it nee
 
     verbs               what a process can be asked to do; session, pilot: many questions in turn
     supervision         an attempt from its start to its end; ranks: its processes
+    launchers           whom of these a signal asks to leave
     supervisors         those of an agent, which go on from one short attempt to another
     attempts            the state of attempts from outside, and how they end
     messages            what is said and written, each declared once; shapes: how that is checked

@@ -55,6 +55,7 @@ from .journal import (
     commands_in as commands_in,
     read_journal as read_journal,
 )
+from .launchers import launched as launched
 from .messages import (
     ERROR_CHARACTERS as ERROR_CHARACTERS,
     FACTS as FACTS,

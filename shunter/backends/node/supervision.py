@@ -25,6 +25,7 @@ from shunter.backends.node.attempts import alive_below, seal
 from shunter.backends.node.cgroups import close_group, held_to, kills, open_group
 from shunter.backends.node.endings import Ending
 from shunter.backends.node.journal import Channel, Journal, commands_in
+from shunter.backends.node.launchers import OWN_END_S, Asking
 from shunter.backends.node.messages import Order, RankStarted, StartAnswer, Started, Status
 from shunter.backends.node.output import STREAMS, Times, Writes, bound
 from shunter.backends.node.ownership import Heartbeat
@@ -33,7 +34,6 @@ from shunter.backends.node.ranks import (
     Gate,
     ReaperGroup,
     adopt_orphans,
-    descendants,
     exit_code,
     family,
     gang_code,
@@ -47,7 +47,6 @@ from shunter.backends.node.ranks import (
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     boot_id,
-    catches,
     count_in,
     create_private,
     failpoint,
@@ -67,12 +66,12 @@ from shunter.backends.node.sampling import Sampling
 from shunter.backends.node.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from shunter.backends.node.messages import Command, JobMessage, User
 
 
-POLL_S, KILL_POLL_S, OWN_END_S = 1.0, 0.02, 5.0
+POLL_S, KILL_POLL_S = 1.0, 0.02
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
 NOTED_MESSAGES = ("acknowledged", "saved", "failed", "warned")
 STRONGER = ("cooperative", "signal", "restart")
@@ -359,7 +358,8 @@ class Supervision:
         self.ending = Ending(order.suspend.signal)
         self.saved_ns: int | None = None
         self.sampling = Sampling(folder, len(order.ranks), order.sample_s)
-        self.stopping = Stopping(self._left, self.note)
+        self.asking = Asking()
+        self.stopping = Stopping(self._left, self.asking.without_launchers, self.note)
         self.turns = Turns(root, order, lambda: family(order.cgroup), self.note)
         ranks = range(len(order.ranks))
         self.gate = Gate(len(ranks), is_open=not order.awaits_others)
@@ -372,7 +372,7 @@ class Supervision:
         self._check_heartbeat()  # this may have been stopped since the start was ordered
         self.times.look(time.time())
         self.turns.join()
-        while self.living:
+        while self.living or self._is_awaited():
             inputs, patience_s = [self.wake, self.orders, self.channel.fifo], self._patience_s()
             quiet_s = self.writes.wait_s(time.monotonic())
             if quiet_s == 0 and self.writes.fd is not None:
@@ -447,6 +447,9 @@ class Supervision:
     def _await_own_end(self) -> None:
         """Wait for a SIGTERM that has reached the ranks before it reaches us."""
         ended = self.failed == TERMINATED or (TERMINATED in self.codes and not self.why)
+        # Some end with 0 at the SIGTERM of Slurm, which signals one process after the other.
+        is_well = not self.why and not any(self.codes) and not self.ending.has_said_so
+        ended = ended or (is_well and "SLURM_JOB_ID" in os.environ)
         until_s = time.monotonic() + SAME_SIGNAL_S
         while ended and not self.is_terminated and time.monotonic() < until_s:
             time.sleep(0.01)
@@ -470,22 +473,29 @@ class Supervision:
                 self.note("escalated", mode=self.stage)
         self._show_request()
         failpoint(f"attempt at stage {self.stage}")
-        if self.stage == "signal":
-            number = self.order.suspend.signal
-            # Others would die of it: a launcher, or Python at its end, when it drops its handlers.
-            listeners = [pid for pid in descendants() if catches(pid, number)]
-            for pid in listeners:
-                kill(pid, number)
-            self.ending.is_signalled |= bool(listeners)
-            if not listeners:
-                self.due_s = time.monotonic() + min(limit_s, OWN_END_S)
-        elif self.stage in ("restart", "terminate"):
-            for pid in self.living:
-                if not kill(-pid, signal.SIGTERM):
-                    kill(pid, signal.SIGTERM)  # it has no session of its own yet
-        elif self.stage == "kill":
+        self.asking.forget()
+        if not self._ask():
+            self.due_s = time.monotonic() + min(limit_s, OWN_END_S)
+        if self.stage == "kill":
             for pid in self._left():
                 kill(pid, signal.SIGKILL)
+
+    def _ask(self) -> bool:
+        """Ask whoever this stage asks by a signal; False if nobody handles that.
+
+        Launchers are spared while their ranks live (launchers.py).
+        """
+        if self.stage == "signal":
+            is_heard = self.asking.signal(self.order.suspend.signal)
+            self.ending.is_signalled |= is_heard
+            return is_heard
+        if self.stage in ("restart", "terminate"):
+            self.asking.terminate(self.living)
+        return True
+
+    def _is_awaited(self) -> bool:
+        """Say whether one handles the SIGTERM of which its launcher has died."""
+        return self.stage in ("restart", "terminate") and self.asking.is_awaited()
 
     def _show_request(self) -> None:
         """Ask by the file that the job looks for; on a full disk, at a later look."""
@@ -521,6 +531,8 @@ class Supervision:
         self._check_heartbeat()
         self._restore_traces()
         self._show_request()
+        if self.asking.is_below_launcher:  # which may have started its ranks again
+            self._ask()
         self.journal.mend()
         self.sampling.look(self.looked_s)
         self._bound_output()
@@ -636,7 +648,10 @@ class Supervision:
 
     def _write_status(self, stragglers: int) -> None:
         code = self.failed or gang_code([code or 0 for code in self.codes])
-        signalled = self.stage == "signal" and code == 128 + self.order.suspend.signal
+        # What a launcher makes of how its ranks ended, which were asked, is its own failure.
+        hidden = self.asking.is_below_launcher and code != 0
+        number = self.order.suspend.signal
+        signalled = self.stage == "signal" and (code == 128 + number or hidden)
         stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
         saved = self._has_left(code) or (self.saved and code != 0)
@@ -719,19 +734,25 @@ def _waited() -> tuple[int, int]:
 class Stopping:
     """Whether an attempt is to stand still, and does: suspend mode `stop`.
 
-    Its processes hear SIGTSTP, which one may handle to put itself in order, and then SIGSTOP, which
-    none can; SIGCONT lets them go on. All that they hold, they keep: GPUs, memory, open files.
+    Its processes hear SIGTSTP, which one may handle to put itself in order (of a job below a
+    launcher, its ranks do), and then SIGSTOP, which none can; SIGCONT lets them go on. All that
+    they hold, they keep: GPUs, memory, open files.
     """
 
-    def __init__(self, processes: Callable[[], Iterable[int]], note: Callable[[str], None]) -> None:
-        self._processes, self._note = processes, note
+    def __init__(
+        self,
+        processes: Callable[[], Collection[int]],
+        asked: Callable[[Collection[int]], Collection[int]],
+        note: Callable[[str], None],
+    ) -> None:
+        self._processes, self._asked, self._note = processes, asked, note
         self._is_stopped = False
         self._due_s: float | None = None
 
     def stop(self, now_s: float) -> None:
         """Ask them to stand still; a while later they are made to."""
         if not self._is_stopped and self._due_s is None:
-            self._signal(signal.SIGTSTP)
+            self._signal(signal.SIGTSTP, self._asked(self._processes()))
             self._due_s = now_s + STOP_S
 
     def go_on(self) -> None:
@@ -739,7 +760,7 @@ class Stopping:
         was_stopped, was_asked = self._is_stopped, self._due_s is not None
         self._is_stopped, self._due_s = False, None
         if was_stopped or was_asked:
-            self._signal(signal.SIGCONT)
+            self._signal(signal.SIGCONT, self._processes())
         if was_stopped:
             self._note("continued")
 
@@ -758,8 +779,8 @@ class Stopping:
             otherwise_s if self._due_s is None else max(0.0, min(otherwise_s, self._due_s - now_s))
         )
 
-    def _signal(self, number: int) -> None:
-        for pid in self._processes():
+    def _signal(self, number: int, pids: Iterable[int]) -> None:
+        for pid in pids:
             kill(pid, number)
 
 

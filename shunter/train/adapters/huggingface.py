@@ -136,6 +136,11 @@ def suspension(run: Run | None = None) -> Any:
                 control.should_save = True
             return control
 
+        def on_train_end(self, _: object, state: State, control: Control, **__: object) -> None:
+            """Tell that the training has come to its end."""
+            del state, control
+            self.run.completed()
+
         def on_epoch_end(self, _: object, state: State, control: Control, **__: object) -> Control:
             """Have the Trainer save after what it does at the end of an epoch."""
             del state

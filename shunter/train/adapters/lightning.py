@@ -104,6 +104,11 @@ class _Suspension:
         self._is_asked = self.run.boundary() or self._is_asked
         self._is_saving_due = self.run.is_saving_due()
 
+    def on_fit_end(self, trainer: Trainer, module: object) -> None:
+        """Tell that the training has come to its end."""
+        del trainer, module
+        self.run.completed()
+
     def before_batch(self) -> None:
         """Save and leave if asked; nothing of the next batch has happened yet."""
         if self._logged is not None:

@@ -13,47 +13,11 @@ what it shows here; outside a check these functions do nothing::
     ...
     check.saw(epoch, batch=x, loss=loss, model=model, optimizer=optimizer)
     run.step()
+
+At last it cuts a checkpoint in half, takes a part of one away, and resumes one as one of two ranks:
+none of that may be trained on with in silence.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from shunter.train.check.watching import Watcher
+from shunter.train.check.showing import begins, evaluating, saw, workers
 
 __all__ = ["begins", "evaluating", "saw", "workers"]
-
-_watcher: Watcher | None = None
-
-
-def workers(number: int) -> int:
-    """Return how many workers a loader has: a check also tries another number."""
-    return number if _watcher is None else _watcher.workers(number)
-
-
-def begins(**state: object) -> None:
-    """Show what was loaded, before the first mini-batch: it names what was not restored."""
-    if _watcher is not None:
-        _watcher.begins(state)
-
-
-def saw(epoch: int | None = None, **values: object) -> None:
-    """Show what a mini-batch trained with, once each, before the run's boundary.
-
-    Args:
-        epoch: its number; that of the run where it is not given.
-        values: by name: arrays, tensors, numbers, texts, bytes, dicts and lists of these, and what
-            has `state_dict`. Those that come first are named first where a resumed run differs.
-
-    Raises:
-        TypeError: of a value nobody can say whether its bits are equal.
-    """
-    if _watcher is not None:
-        _watcher.saw(epoch, values)
-
-
-def evaluating() -> None:
-    """Tell a batch of an evaluation, where that does not go through `run.evaluate`."""
-    if _watcher is not None:
-        _watcher.evaluating()

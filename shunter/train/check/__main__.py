@@ -1,4 +1,8 @@
-"""The command `python -m shunter.train.check`: exit status 0 if every resume was exact, else 1."""
+"""The command `python -m shunter.train.check`.
+
+Its exit status is 0 if every resume was exact, 1 if one was not, and 2 if the script cannot be
+checked: it fails, shows nothing, comes to no boundary, or is not the same twice.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shunter.train.check.attempts import LIMIT_S, Script
+from shunter.train.check.damage import damaged
 from shunter.train.check.points import KINDS, batches_of, points
-from shunter.train.check.verdicts import differing, first_difference, verdict
+from shunter.train.check.verdicts import differing, ended_with, first_difference, verdict
+from shunter.train.check.warm import imported_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check a script, and print what came of it."""
     told = _parser().parse_args(arguments)
     script = Path(told.script)
-    if not script.is_file():
-        sys.stderr.write(f"error: {script}: no such file; expected a training script" + "\n")
+    lacking = [path for path in (script, *told.link) if not path.exists()]
+    if lacking or not script.is_file():
+        sys.stderr.write(f"error: {(lacking or [script])[0]}: no such file" + "\n")
         return 2
     with tempfile.TemporaryDirectory(prefix="shunter-check-") as scratch:
         try:
@@ -60,22 +67,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the points by chance (default 1)")
     parser.add_argument(
-        "--limit", type=int, default=LIMIT_S, metavar="S", help="seconds a process may take"
+        "--limit",
+        type=int,
+        default=LIMIT_S,
+        metavar="S",
+        help=f"seconds a process may take (default {LIMIT_S})",
+    )
+    parser.add_argument(
+        "--link",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="lies in the empty folder in which the script runs, under its own name; repeatable",
     )
     parser.add_argument("--json", metavar="FILE", help="also write what came of it, as JSON")
     return parser
 
 
 def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
-    with Script(script, told.words, told.limit) as runs:
-        undisturbed = _undisturbed(runs, scratch)
-        batches = batches_of(undisturbed.records)
+    imported_by(script)  # a script that cannot be parsed is refused in a line
+    options: dict[str, Any] = {"limit_s": told.limit, "links": told.link}
+    with Script(script, told.words, **options) as runs:
+        first = _trained(runs, scratch / "first")
+        # Another order of sets, and no import in common.
+        with Script(script, told.words, **options, hash_seed=1) as others:
+            _check_equal(first, _trained(others, scratch / "second"))
+        batches = batches_of(first.records)
         _say(f"{script}: {len(batches)} mini-batches; two undisturbed runs are equal")
         found = []
-        chosen = points(undisturbed.records, told.random, told.seed)
+        chosen = points(first.records, told.random, told.seed)
         for number, point in enumerate(chosen):
-            found.append(_tried(runs, scratch / str(number), point, undisturbed.saw))
-            _show(found[-1])
+            tried = _tried(runs, scratch / str(number), point, first.saw)
+            if tried is not None:
+                found.append(tried)
+                _show(tried)
     has = {point.kind for point in chosen}
     lacking = [kind for kind in KINDS if kind not in has]
     if lacking:
@@ -88,53 +114,83 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
             "points": [each._asdict() for each in found],
         }
         Path(told.json).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return _summed_up(found)
+
+
+def _summed_up(found: Sequence[Verdict]) -> int:
     bad = sum(not each.is_good for each in found)
-    left = sum(bool(each.left) for each in found)
-    if not left:
+    if not any(each.left for each in found):
         sys.stderr.write("it never left: nothing was checked" + "\n")
         return 1
-    _say(f"{len(found) - bad} of {len(found)} exact" if bad else f"all {len(found)} exact")
+    outcomes = [each.outcome for each in found]
+    counted = [f"{outcomes.count(name)} {name}" for name in dict.fromkeys(outcomes)]
+    _say(f"{', '.join(counted)}: {f'{bad} of {len(found)} wrong' if bad else 'as it has to be'}")
     return 1 if bad else 0
 
 
-def _undisturbed(runs: Script, scratch: Path) -> Attempt:
-    """Run the script twice to its end.
+def _trained(runs: Script, folder: Path) -> Attempt:
+    """Run the script to its end, outside Shunter.
 
     Raises:
-        UnfitError: it fails, shows nothing, or is not the same twice.
+        UnfitError: it fails, shows nothing, or comes to no boundary.
     """
-    first, second = (runs.run_alone(scratch / name, None) for name in ("first", "second"))
-    for each in (first, second):
-        if each.code:
-            raise UnfitError(f"it ends with status {each.code} outside Shunter:\n{each.output}")
-    if not first.saw:
-        raise UnfitError("no mini-batch was counted: does it call `run.step()`, or `check.saw`?")
-    if not any(each["seen"] for each in first.saw):
+    found = runs.run_alone(folder, None)
+    if found.code:
+        raise UnfitError(f"outside Shunter {ended_with(found)}")
+    if not found.saw:
+        raise UnfitError(
+            "no mini-batch was counted: does it call `train.start`, then `run.step()` after each, "
+            "or use an adapter?"
+        )
+    if not any(each["what"] == "boundary" for each in found.records):
+        raise UnfitError(
+            f"it shows {len(found.saw)} mini-batches and comes to no boundary, so it never leaves: "
+            "call `run.step()` after each, or use an adapter"
+        )
+    if not any(each["seen"] for each in found.saw):
         raise UnfitError(
             "there is nothing to compare: give `train.start` what it trains as parts, or show it "
             "by `check.saw(batch=..., loss=..., model=...)` after each mini-batch"
         )
+    return found
+
+
+def _check_equal(first: Attempt, second: Attempt) -> None:
+    """Refuse a script that is not the same twice.
+
+    Raises:
+        UnfitError: nobody could say of a resumed run what it lacks.
+    """
     at = first_difference(first.saw, second.saw)
-    if at is not None:
-        raise UnfitError(
-            f"two undisturbed runs differ at mini-batch {at + 1}{_in(first, second, at)}: "
-            "seed what it draws, and choose deterministic kernels, before it is checked"
-        )
-    return first
+    if at is None:
+        return
+    where = ""
+    if at < min(len(first.saw), len(second.saw)):
+        one, other = first.saw[at], second.saw[at]
+        names = differing(one["seen"], other["seen"])
+        sources = [*differing(one["chance"], other["chance"])]
+        sources += [name for name in differing(one["held"], other["held"]) if name in one["held"]]
+        where = f" in {', '.join(names)}" if names else ""
+        where += f" (and so do: {', '.join(sources)})" if sources else ""
+    raise UnfitError(
+        f"two undisturbed runs differ at mini-batch {at + 1}{where}: seed what it draws, take "
+        "deterministic kernels, and iterate over no set, before it is checked"
+    )
 
 
-def _in(first: Attempt, second: Attempt, at: int) -> str:
-    if at >= min(len(first.saw), len(second.saw)):
-        return ""
-    names = differing(first.saw[at]["seen"], second.saw[at]["seen"])
-    return f" in {', '.join(names)}" if names else ""
-
-
-def _tried(runs: Script, folder: Path, point: Point, undisturbed: Sequence[Record]) -> Verdict:
+def _tried(
+    runs: Script, folder: Path, point: Point, undisturbed: Sequence[Record]
+) -> Verdict | None:
+    """Return what comes of a point; None: there is no checkpoint to damage."""
     attempts: list[Attempt] = []
+    more: dict[str, str] | None = {}
     for number, workers in enumerate(point.workers):
         ask = point.asks[number] if number < len(point.asks) else None
-        attempts.append(runs.run(folder, ask, workers, number + 1))
+        if point.damage and ask is None:
+            more = damaged(point.damage, attempts[-1])
+            if more is None:
+                return None
+        attempts.append(runs.run(folder, ask, workers, number + 1, more))
         if not attempts[-1].has_left:
             break
     return verdict(point, attempts, undisturbed)

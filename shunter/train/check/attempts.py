@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 Record = Dict[str, Any]
 Ask = Optional[Tuple[str, int]]
 LIMIT_S = 300
-QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONHASHSEED": "0"}
-_INHERITED_MEANS = ("SHUNTER_", "SLURM_")  # what a job's own environment would say of itself
+QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+# What a job's own environment would say of itself.
+_INHERITED_MEANS = ("SHUNTER_", "SLURM_", "TORCHELASTIC_")
+_INHERITED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class Attempt(NamedTuple):
@@ -50,12 +52,29 @@ class Attempt(NamedTuple):
 
 
 class Script:
-    """A script that attempts run; a context, which ends its warm process."""
+    """A script that attempts run; a context, which ends its warm process.
 
-    def __init__(self, script: Path, words: Sequence[str], limit_s: int = LIMIT_S) -> None:
+    Args:
+        script: the file.
+        words: its arguments.
+        limit_s: the seconds that an attempt may take.
+        links: what lies in the folder in which it runs, under its own name.
+        hash_seed: of all attempts: it decides the order of sets.
+    """
+
+    def __init__(
+        self,
+        script: Path,
+        words: Sequence[str],
+        limit_s: int = LIMIT_S,
+        *,
+        links: Sequence[Path] = (),
+        hash_seed: int = 0,
+    ) -> None:
         self.words = list(words)
         self._limit_s = limit_s
-        environment = {**_surroundings(), **QUIET}
+        self._links = links
+        environment = {**_surroundings(), **QUIET, "PYTHONHASHSEED": str(hash_seed)}
         self._warm = subprocess.Popen(
             [sys.executable, "-m", "shunter.train.check.warm", str(script.resolve())],
             env=environment,
@@ -75,14 +94,22 @@ class Script:
         trace: TracebackType | None,
     ) -> None:
         assert self._warm.stdin is not None
-        self._warm.stdin.close()
+        with suppress(BrokenPipeError):
+            self._warm.stdin.close()
         try:
             self._warm.wait(self._limit_s)
         except subprocess.TimeoutExpired:
             self._warm.kill()
             self._warm.wait()
 
-    def run(self, folder: Path, ask: Ask, workers: int | None, number: int = 1) -> Attempt:
+    def run(
+        self,
+        folder: Path,
+        ask: Ask,
+        workers: int | None,
+        number: int = 1,
+        more: Mapping[str, str] | None = None,
+    ) -> Attempt:
         """Run it as the attempt of that number, under a channel.
 
         Args:
@@ -90,6 +117,7 @@ class Script:
             ask: when to ask it to leave (see `watching.Watcher`).
             workers: how many a loader has.
             number: of the attempt; it is the seed as well.
+            more: what its environment has besides.
 
         Raises:
             OSError: the process that imports for all attempts has ended.
@@ -111,6 +139,7 @@ class Script:
                     channel.SUSPEND: str(own / "suspend"),
                     channel.CHECKPOINTS: str(folder / "checkpoints"),
                     channel.ATTEMPT: str(number),
+                    **(more or {}),
                 },
             )
             told = _told(reader)
@@ -136,6 +165,9 @@ class Script:
     ) -> int:
         work = folder / "work"
         work.mkdir(exist_ok=True)
+        for path in self._links:
+            if not (work / path.name).exists():
+                (work / path.name).symlink_to(path.resolve())
         request = {
             "folder": str(work),
             "environment": {**self._environment, **told},
@@ -149,18 +181,22 @@ class Script:
         }
         assert self._warm.stdin is not None
         assert self._warm.stdout is not None
-        self._warm.stdin.write(json.dumps(request) + "\n")
-        self._warm.stdin.flush()
+        with suppress(BrokenPipeError):
+            self._warm.stdin.write(json.dumps(request) + "\n")
+            self._warm.stdin.flush()
         ended = self._warm.stdout.readline()
         if not ended:
-            raise OSError("the process that imports what the script imports has ended")
+            code = self._warm.wait(self._limit_s)
+            raise OSError(f"importing what it imports ends the process, with status {code}")
         return int(ended)
 
 
 def _surroundings() -> dict[str, str]:
-    """Return this environment, but for what it says of a job that a check may be part of."""
+    """Return this environment, but for what it says of a job."""
     return {
-        name: value for name, value in os.environ.items() if not name.startswith(_INHERITED_MEANS)
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_INHERITED_MEANS) and name not in _INHERITED
     }
 
 

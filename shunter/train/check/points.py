@@ -1,7 +1,8 @@
 """Where a check suspends a script: boundaries of each kind, from an undisturbed run, and by chance.
 
 A mini-batch is a number, from 1. A point asks as a mini-batch ends, right after its boundary, or in
-the evaluation after it.
+the evaluation after it. Then there is bad input: the newest of two checkpoints is damaged, or it is
+resumed as one of two ranks, where each has parts of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from shunter.train.check.attempts import Record
 
+CUT, LOST, RANKS = "half a checkpoint", "a part of a checkpoint", "a checkpoint of other ranks"
+HALF, WORLD = "half saved", "other ranks"
 KINDS = ("mid-epoch", "last batch", "epoch end", "evaluation", "accumulation")
 
 
@@ -23,6 +26,8 @@ class Point(NamedTuple):
     kind: str
     asks: tuple[tuple[str, int], ...]
     workers: tuple[int | None, ...] = (None, None)
+    damage: str = ""
+    """What the last attempt finds instead of a whole checkpoint of its own."""
 
 
 class Batch(NamedTuple):
@@ -68,9 +73,20 @@ def points(records: Sequence[Record], number: int, seed: int) -> list[Point]:
         again = ("saw", chance.randrange(1, left)) if count % 2 and left > 1 else None
         asks = (("saw", at), again) if again else (("saw", at),)
         found.append(Point("by chance", asks, (None,) * (len(asks) + 1)))
-    return found
+    return [*found, *_bad_input(records, len(batches))]
 
 
+def _bad_input(records: Sequence[Record], count: int) -> list[Point]:
+    """Return the points after which a checkpoint is no more what it was."""
+    early = ("saw", max(1, count // 4))
+    found = [Point(HALF, (early, early), (None, None, None), each) for each in (CUT, LOST)]
+    runs = [each for each in records if each["what"] == "started"]
+    if any(each["own"] for each in runs) and not any(each["distributed"] for each in runs):
+        found.append(Point(WORLD, (early,), (None, None), RANKS))
+    return found if count >= _LEAST else []
+
+
+_LEAST = 4  # mini-batches
 _INSTANT = {"epoch end": "boundary", "evaluation": "evaluating"}
 
 

@@ -3,7 +3,8 @@
     python -m shunter.train.check.warm SCRIPT     requests on stdin, exit statuses on stdout
 
 Importing a library takes seconds, training for a check less. Only imports are shared: what a
-library does later (devices, threads) each process does for itself.
+library does later (devices, threads) each process does for itself. What lies beside the script is
+imported by each process: it is the script's own, and may draw.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import random
 import runpy
 import signal
 import sys
-import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 def main() -> None:
     """Import, then fork a process for each line that asks for one."""
     script = Path(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries print when they are imported
+    # Where `-m` has put it, the folder of who called the check; a script would not see it.
+    if sys.path[0] in ("", str(Path.cwd())):
+        sys.path.pop(0)
     for name in imported_by(script):
         # What cannot be imported here, the script itself will say.
         with suppress(Exception):
@@ -33,15 +38,20 @@ def main() -> None:
         request = json.loads(line)
         pid = os.fork()
         if not pid:
+            answers.close()
             _run(script, request)
         status = os.waitpid(pid, 0)[1]
         code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        sys.stdout.write(f"{code}\n")
-        sys.stdout.flush()
+        answers.write(f"{code}\n")
+        answers.flush()
 
 
 def imported_by(script: Path) -> list[str]:
-    """Return the modules that a script imports, but for Shunter's own, which a check replaces."""
+    """Return the modules that a script imports, but for Shunter's own.
+
+    Raises:
+        SyntaxError: it is no script of this Python.
+    """
     found = []
     for node in ast.walk(ast.parse(script.read_bytes(), str(script))):
         if isinstance(node, ast.Import):
@@ -63,21 +73,23 @@ def _run(script: Path, request: dict[str, Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, to in ((0, nothing), (1, descriptor), (2, descriptor)):
         os.dup2(to, number)
-    try:
-        from shunter.train.check.watching import Watcher, watch
+    _flush_each_line(sys.stdout)
+    from shunter.train.check.watching import Watcher, watch
 
-        ask = tuple(request["ask"]) if request["ask"] else None
-        watch(Watcher(Path(request["records"]), ask, request["workers"]))
-        _seed(request["seed"])
-        sys.argv = [str(script), *request["words"]]
-        sys.path.insert(0, str(script.parent))
-        runpy.run_path(str(script), run_name="__main__")
-    except SystemExit:
-        raise
-    except BaseException:  # noqa: BLE001  what an interpreter does with it
-        traceback.print_exc()
-        sys.exit(1)
+    ask = tuple(request["ask"]) if request["ask"] else None
+    watch(Watcher(Path(request["records"]), ask, request["workers"]))
+    _seed(request["seed"])
+    sys.argv = [str(script), *request["words"]]
+    sys.path.insert(0, str(script.parent))
+    runpy.run_path(str(script), run_name="__main__")
     sys.exit(0)
+
+
+def _flush_each_line(stream: TextIO) -> None:
+    """Keep what a process printed that a signal ends."""
+    reconfigure: Any = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(line_buffering=True)
 
 
 def _seed(number: int) -> None:

@@ -2,9 +2,12 @@
 
 A record is a line of JSON::
 
-    {"what": "saw", "epoch", "seen": {name: digest}, "chance": {name: digest}}
+    {"what": "saw", "epoch", "seen": {name: digest}, "chance", "held", "variables"}
+    {"what": "started", "step", "parts", "own", "distributed"}   a run: where it begins, its parts
+                                             by name, those of which each rank has its own
     {"what": "begins", "seen"}               what was loaded, before the first mini-batch
-    {"what": "boundary", "epoch", "whole"}   the run counted a mini-batch
+    {"what": "batches"}                      a loader is followed by `run.batches`
+    {"what": "boundary", "epoch", "whole", "stop"}   the run counted a mini-batch; is it to leave?
     {"what": "evaluating"}                   a batch of an evaluation
     {"what": "workers"}                      a loader may have any number of workers
     {"what": "asked"}                        here the check asked the run to leave
@@ -12,21 +15,22 @@ A record is a line of JSON::
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shunter.train import channel, check, state
-from shunter.train.run import Run
+from shunter.train import channel, run, state
+from shunter.train.check import showing
+from shunter.train.check.digests import digest, digests
+from shunter.train.check.holding import held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-DIGEST_BYTES = 12
-_PLAIN = (bool, int, float, complex, str, bytes, bytearray, type(None))
+    from shunter.train.batches import Batches
 
 
 class Watcher:
@@ -46,7 +50,10 @@ class Watcher:
         self._workers = workers
         self._count = 0
         self._is_shown = False  # by the script itself, since the boundary before
-        self._run: Run | None = None
+        # Records from that of a mini-batch on which the script has not shown before its boundary:
+        # it may do so after it, as hooks of a module do that come after those of callbacks.
+        self._kept: list[dict[str, object]] = []
+        self._run: WatchedRun | None = None
 
     def workers(self, number: int) -> int:
         self._write(what="workers")
@@ -56,33 +63,71 @@ class Watcher:
         self._write(what="begins", seen=digests(values))
 
     def saw(self, epoch: int | None, values: Mapping[str, object]) -> None:
+        if self._kept:
+            self._kept[0] = self._record_of(epoch, values)
+            self._give()
+            return
         self._count += 1
         self._is_shown = True
+        self._write(**self._record_of(epoch, values))
+        self.reached(self._count)
+
+    def _record_of(self, epoch: int | None, values: Mapping[str, object]) -> dict[str, object]:
+        parts: Mapping[str, object] = {}
         if self._run is not None:
             epoch = self._run.epoch if epoch is None else epoch
-            shown = self._run.shown()
+            shown, parts = self._run.shown(), self._run.parts
             values = {**values, **{name: shown[name] for name in shown if name not in values}}
         chance = {name: digest(each) for name, each in state.chance().items()}
-        self._write(what="saw", epoch=epoch, seen=digests(values), chance=chance)
+        states, variables = held(sys._getframe(1), parts)  # noqa: SLF001  there is no other way
+        return {
+            "what": "saw",
+            "epoch": epoch,
+            "seen": digests(values),
+            "chance": chance,
+            "held": states,
+            "variables": variables,
+        }
+
+    def reached(self, count: int) -> None:
+        """Hear of a mini-batch of this process, from 1, once and before its boundary."""
+        del count
         self._passes("saw")
 
-    def started(self, run: Run) -> None:
-        """Take what a run has loaded, if it has."""
-        self._run = run
-        if run.resumed_from is not None:
-            self.begins(run.shown())
+    def started(self, begun: WatchedRun) -> None:
+        """Take what a run consists of, and what it has loaded, if it has."""
+        self._run = begun
+        distributed: Any = getattr(sys.modules.get("torch"), "distributed", None)
+        is_distributed = distributed is not None and distributed.is_available()
+        self._write(
+            what="started",
+            step=begun.steps_done,
+            parts=list(begun.parts),
+            own=begun.own_parts,
+            distributed=is_distributed and distributed.is_initialized(),
+        )
+        if begun.resumed_from is not None:
+            self.begins(begun.shown())
 
-    def counts(self, run: Run) -> None:
+    def counts(self, counted: WatchedRun) -> None:
         """Take a mini-batch that the run is about to count."""
-        self._run = run
+        self._run = counted
+        self._give()
         if not self._is_shown:
-            self.saw(None, {})
-
-    def passed(self, run: Run) -> None:
-        """Take a boundary that the run has passed without leaving."""
+            self._count += 1
+            self._kept = [self._record_of(None, {})]
+            self.reached(self._count)
         self._is_shown = False
-        self._write(what="boundary", epoch=run.epoch, whole=bool(run.is_whole()))
-        self._passes("boundary")
+
+    def passed(self, counted: WatchedRun, *, is_stop: bool) -> None:
+        """Take a boundary that the run has counted."""
+        is_whole = bool(counted.is_whole())
+        self._write(what="boundary", epoch=counted.epoch, whole=is_whole, stop=is_stop)
+        if not is_stop:
+            self._passes("boundary")
+
+    def follows(self) -> None:
+        self._write(what="batches")
 
     def evaluating(self) -> None:
         self._write(what="evaluating")
@@ -95,107 +140,76 @@ class Watcher:
             Path(os.environ[channel.SUSPEND]).touch()
 
     def _write(self, **record: object) -> None:
+        if self._kept:
+            self._kept.append(record)
+            return
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()  # a run leaves by os._exit
+
+    def ends(self) -> None:
+        """Write what is kept: the process is about to end."""
+        self._give()
+
+    def _give(self) -> None:
+        kept, self._kept = self._kept, []
+        for record in kept:
+            self._write(**record)
+
+
+class WatchedRun(run.Run):
+    """A run of which a watcher takes what passes."""
+
+    watcher: Watcher | None = None
+
+    def boundary(self) -> bool:
+        watcher = self._watcher()
+        watcher.counts(self)
+        is_stop = super().boundary()
+        watcher.passed(self, is_stop=is_stop)
+        return is_stop
+
+    def batches(self, source: Iterable[Any], name: str = "") -> Batches[Any]:
+        self._watcher().follows()
+        return super().batches(source, name)
+
+    def evaluate(self, source: Iterable[Any], *, alone: bool = False) -> Iterator[Any]:
+        for batch in super().evaluate(source, alone=alone):
+            self._watcher().evaluating()
+            yield batch
+
+    def saved(self, path: Path, size: int) -> None:
+        self._watcher().ends()
+        super().saved(path, size)
+
+    def resume(self) -> None:
+        super().resume()
+        self._watcher().started(self)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        # An adapter says what it trains after `start`. Has that been loaded there?
+        is_loaded = name == "observed" and self.resumed_from is not None
+        if is_loaded and self._parts.load is not None:
+            self._watcher().begins(self.shown())
+
+    @property
+    def parts(self) -> Mapping[str, object]:
+        """What the script gave `train.start`, by name."""
+        return self._parts.named
+
+    @property
+    def own_parts(self) -> list[str]:
+        """The parts of which each rank has its own."""
+        return self._parts.own()
+
+    def _watcher(self) -> Watcher:
+        assert self.watcher is not None
+        return self.watcher
 
 
 def watch(watcher: Watcher) -> None:
     """Have the script's own calls, and every run of this process, reach a watcher."""
-    check._watcher = watcher  # noqa: SLF001  the face of this room, which scripts import
-    boundary, evaluate, resume = Run.boundary, Run.evaluate, Run.resume
-
-    def counted(run: Run) -> bool:
-        watcher.counts(run)
-        is_stop = boundary(run)
-        if not is_stop:
-            watcher.passed(run)
-        return is_stop
-
-    def evaluated(run: Run, source: Iterable[Any], *, alone: bool = False) -> Iterator[Any]:
-        for batch in evaluate(run, source, alone=alone):
-            watcher.evaluating()
-            yield batch
-
-    def resumed(run: Run) -> None:
-        resume(run)
-        watcher.started(run)
-
-    for name, method in (("boundary", counted), ("evaluate", evaluated), ("resume", resumed)):
-        setattr(Run, name, method)
-
-
-def digests(values: Mapping[str, object]) -> dict[str, str]:
-    """Return a digest of each value."""
-    return {name: _named(name, value) for name, value in values.items()}
-
-
-def _named(name: str, value: object) -> str:
-    try:
-        return digest(value)
-    except TypeError as error:
-        raise TypeError(f"check.saw: {name!r}: {error}") from None
-
-
-def digest(value: object) -> str:
-    """Return hexadecimal digits that two values share if all of their bits are equal.
-
-    Raises:
-        TypeError: nobody can say so of it.
-    """
-    content = blake2b(digest_size=DIGEST_BYTES)
-    for piece in _pieces(value):
-        content.update(b"%d:" % len(piece))
-        content.update(piece)
-    return content.hexdigest()
-
-
-def _pieces(value: Any) -> Iterator[bytes]:
-    """Yield a value's bits, with what tells apart values of the same bits."""
-    if isinstance(value, float):
-        yield value.hex().encode()
-    elif isinstance(value, _PLAIN):
-        yield repr(value).encode()
-    elif isinstance(value, dict):
-        yield b"dict"
-        for key in value:
-            yield repr(key).encode()
-            yield from _pieces(value[key])
-    elif isinstance(value, (list, tuple)):
-        yield b"list %d" % len(value)
-        for each in value:
-            yield from _pieces(each)
-    elif hasattr(value, "detach") and hasattr(value, "cpu"):
-        yield from _bits_of(_as_numpy(value.detach().cpu()))
-    elif hasattr(value, "__array__"):
-        yield from _bits_of(value)
-    else:
-        yield from _pieces_of_state(value)
-
-
-def _bits_of(value: Any) -> Iterator[bytes]:
-    array = sys.modules["numpy"].asarray(value)
-    yield f"{array.dtype} {array.shape}".encode()
-    if array.dtype.hasobject:
-        yield from _pieces(array.tolist())
-    else:
-        yield array.tobytes()
-
-
-def _as_numpy(tensor: Any) -> Any:
-    """Return a tensor's bits; numpy has no bfloat16."""
-    try:
-        return tensor.numpy()
-    except TypeError:
-        return tensor.contiguous().view(sys.modules["torch"].uint8).numpy()
-
-
-def _pieces_of_state(value: Any) -> Iterator[bytes]:
-    try:
-        captured = state.captured(value)
-    except TypeError:
-        raise TypeError(
-            f"of a {type(value).__qualname__} nobody can say whether its bits are equal: show its "
-            "arrays, tensors, numbers and texts, or what has state_dict()"
-        ) from None
-    yield type(value).__qualname__.encode()
-    yield from _pieces(captured)
+    showing.watcher = watcher
+    WatchedRun.watcher = watcher
+    atexit.register(watcher.ends)
+    run.made_kind = WatchedRun

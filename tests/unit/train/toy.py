@@ -15,6 +15,7 @@ from shunter.train.checkpoints import Checkpoints
 from shunter.train.run import Run
 from shunter.train.state import Parts
 
+ROOT = Path(__file__).parents[3]
 BATCHES = 5
 
 

@@ -77,7 +77,7 @@ def read_gpus() -> GpuReadings:
     found, code = nvml_gpus()
     by, said = "NVML", ""
     if not found:
-        found, said = _by_program()
+        found, said = program_gpus()
         by = "nvidia-smi" if found else ""
     return GpuReadings(gpus=tuple(found), by=by, code=code, said=said)
 
@@ -199,7 +199,7 @@ class Readings:
             return None
 
 
-def _by_program() -> tuple[list[GpuReading], str]:
+def program_gpus() -> tuple[list[GpuReading], str]:
     """Return what nvidia-smi tells, and why it failed.
 
     Where a GPU is lost it fails, and tells of the others all the same.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shunter.daemon import Submission
-from shunter.events import AttemptStarted, JobId, JobSpec, JobSuspended, SuspendMode
+from shunter.events import AttemptStarted, JobId, JobSpec, JobSuspended, JobWarned, SuspendMode
 from shunter.events.log import read_log
 from tests.live.site.sites import NOBODY, of, verified
 from tests.live.slurm.bench import SlurmBench
@@ -30,6 +30,7 @@ SAVES_ON_SIGUSR1 = (
     "import signal\nasked = []\nsignal.signal(signal.SIGUSR1, lambda *_: asked.append(1))\n"
     + WORKER.replace(IS_ASKED, "if asked:")
 )
+ENDS_WITH_0 = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n" + WORKER
 IGNORES = ("/bin/sh", "-c", "trap '' TERM; exec \"$@\"", "sh")
 BOTH = pytest.mark.parametrize("mode", ["pilot", "per-job"])
 GANG = pytest.mark.parametrize("gpus", [1, 8], ids=["one-server", "gang"])
@@ -55,9 +56,11 @@ def bench(slurm: SlurmBench, tmp_path: Path) -> Iterator[PilotBench]:
         slurm.command("scontrol", "delete", f"PartitionName={name}")
 
 
-def saver(bench: PilotBench, *first: str, gpus: int = 1) -> Submission:
+def saver(
+    bench: PilotBench, *first: str, gpus: int = 1, text: str = SAVES_ON_SIGUSR1
+) -> Submission:
     """Return a job that works until there is a file `enough`, and saves on SIGUSR1."""
-    program = (sys.executable, "-I", "-S", "-c", SAVES_ON_SIGUSR1, str(bench.folder), "600", "0")
+    program = (sys.executable, "-I", "-S", "-c", text, str(bench.folder), "600", "0")
     spec = JobSpec(gpus, command=(*first, *program), suspend_mode=SuspendMode.signal)
     return Submission(spec, key="one")
 
@@ -133,6 +136,24 @@ async def test_program_without_a_handler_for_sigterm_begins_again_and_the_log_sa
         assert "to programs that handle it" in seen.cause
     else:
         assert seen.cause == "it was cancelled in Slurm (scancel)"
+
+
+@pytest.mark.rotating("mode", "gpus")
+@BOTH
+@GANG
+async def test_program_that_ends_with_0_at_sigterm_has_not_finished(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch, mode: str, gpus: int
+) -> None:
+    """As Lightning does; its owner is told. A rank in another pilot is asked, and saves."""
+    job = saver(bench, gpus=gpus, text=ENDS_WITH_0)
+    seen = await ended_by(bench, monkeypatch, job, "scancel", mode=mode)
+    others = 1 if (mode, gpus) == ("pilot", 8) else 0
+    assert (saved(bench), len(bench.resumed()), seen.exit_code) == (others, others, 0)
+    assert seen.lost_us > 0
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        warned = of([event async for event in reader.events()], JobWarned)
+    assert warned
+    assert all(one.text.startswith("ended with status 0 when SIGTERM told it") for one in warned)
 
 
 @pytest.mark.rotating("mode", "gpus")

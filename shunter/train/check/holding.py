@@ -1,0 +1,109 @@
+"""What a script holds while it trains, and has not given to its checkpoints.
+
+A check that finds other bits says which ones, and would like to say why. What decides the next
+mini-batch and is in no checkpoint is mostly a variable of the script: an optimizer, a schedule, a
+generator, a counter. So the variables are looked at of all functions of the script that are being
+called: what has a state of its own, what holds such things, and plain values.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from contextlib import suppress
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shunter.train import loaders, state
+from shunter.train.check.digests import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import FrameType
+
+_OURS = str(Path(__file__).parents[1])
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+_PACKAGES = ("site-packages", "dist-packages")
+_PLAIN = (bool, int, float, str, type(None))
+_DEPTH_MAX = 3
+_FEW, _MANY = 20, 1000
+_BYTES_MAX = 1 << 24  # what is larger is data
+
+
+class Held(NamedTuple):
+    """Digests of what a script holds beside its parts, by the names of its variables."""
+
+    states: dict[str, str]
+    """What has a state of its own: optimizers, models, generators."""
+    values: dict[str, str]
+    """Numbers, texts, arrays and tensors."""
+
+
+def held(frame: FrameType | None, parts: Mapping[str, object]) -> Held:
+    """Return what a script holds beside its parts.
+
+    Args:
+        frame: the innermost call to look at.
+        parts: what is in checkpoints by itself.
+    """
+    known: dict[int, object] = {id(part): part for part in parts.values()}
+    found = Held({}, {})
+    while frame is not None:
+        if _is_of_script(frame.f_code.co_filename):
+            for name, value in list(frame.f_locals.items()):
+                if not name.startswith("__"):
+                    for place, each in _states(name, value, known, 0):
+                        with suppress(Exception):  # whatever an object does that is looked at
+                            found[_is_value(each)].setdefault(place, digest(each))
+        frame = frame.f_back
+    return found
+
+
+def _states(
+    name: str, value: Any, known: dict[int, object], depth: int
+) -> Iterator[tuple[str, object]]:
+    """Yield what has a state, and plain values, in a variable and in what it holds."""
+    if id(value) in known or isinstance(value, (type, ModuleType, FunctionType)):
+        return
+    if _is_of_loader(value) or getattr(value, "nbytes", 0) > _BYTES_MAX:
+        return
+    if _is_value(value):
+        yield name, value
+        return
+    known[id(value)] = value  # under its first name only
+    if loaders.is_of_chance(value) or state.has_state(value):
+        yield name, value
+    elif depth < _DEPTH_MAX:
+        for place, each in _items(name, value):
+            yield from _states(place, each, known, depth + 1)
+
+
+def _items(name: str, value: Any) -> Iterator[tuple[str, object]]:
+    """Yield what a container, or an object of the script's own classes, holds."""
+    if isinstance(value, (list, tuple)) and len(value) <= _FEW:
+        yield from ((f"{name}[{place}]", each) for place, each in enumerate(value))
+    elif isinstance(value, dict) and len(value) <= _FEW:
+        yield from ((f"{name}[{key!r}]", value[key]) for key in value)
+    elif _is_of_script(getattr(sys.modules.get(type(value).__module__), "__file__", None)):
+        attributes = getattr(value, "__dict__", {})
+        yield from ((f"{name}.{key}", each) for key, each in list(attributes.items()))
+
+
+def _is_value(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= _MANY and all(type(each) in _PLAIN for each in value)
+    is_tensor = hasattr(value, "detach") and not state.has_state(value)
+    return type(value) in _PLAIN or hasattr(value, "__array__") or is_tensor
+
+
+def _is_of_loader(value: object) -> bool:
+    """Say whether something is a loader: `run.batches` restores those."""
+    kind = type(value)
+    return kind.__module__.startswith("shunter.") or "DataLoader" in kind.__name__
+
+
+def _is_of_script(path: str | None) -> bool:
+    if path is None or path.startswith(("<", _OURS, *_LIBRARIES)):
+        return False
+    return not any(name in path for name in _PACKAGES)
