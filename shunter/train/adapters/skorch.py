@@ -53,7 +53,7 @@ def suspension(**options: Any) -> Any:
             else:
                 self.fit_ = _Fit(net, self, dict(self.options or {}))
 
-        def on_batch_end(self, net: Any, training: bool = False, **_: object) -> None:  # noqa: FBT
+        def on_batch_end(self, net: Any, training: bool = False, **_: object) -> None:
             if training and self.fit_ is not None:
                 self.fit_.boundary.passed()
 

@@ -231,7 +231,7 @@ class _Training:
                     vec.set_attr(name, value, indices=[number])
 
     def _skeleton(self) -> list[Any]:
-        """Return the objects whose attributes are captured, in the same order in each attempt."""
+        """Return the objects whose attributes are captured, in a fixed order."""
         found = [self._model, *self._callbacks]
         for root in self._environments:
             for vec in _vec_layers(root):
@@ -334,7 +334,7 @@ def _known_of(model: Any) -> set[str]:
             names.update(inspect.signature(vars(kind)["__init__"]).parameters)
     modules, variables = model._get_torch_save_params()  # noqa: SLF001  as `save` does
     names.update(name.split(".")[0] for name in [*modules, *variables])
-    names.update(model._excluded_save_params())  # noqa: SLF001
+    names.update(model._excluded_save_params())  # noqa: SLF001  as above
     return names - {"action_noise"} | {
         name for name, value in vars(model).items() if _has_tensors(value)
     }
@@ -416,7 +416,7 @@ class _Replay:
 
 
 def _arrays(buffer: Any) -> dict[str, Any]:
-    """Return the arrays with a row for each step, by name; those in a dict as `name/key`."""
+    """Return the arrays with a row for each step, those in a dict as `name/key`."""
     found = {}
     for name, value in vars(buffer).items():
         for key, array in value.items() if isinstance(value, dict) else [("", value)]:
@@ -426,7 +426,7 @@ def _arrays(buffer: Any) -> dict[str, Any]:
 
 
 def _as_tensor(array: Any) -> Any:
-    """Return an array as a tensor of the same memory, which is not copied to be written."""
+    """Return an array as a tensor of its memory: it is written without a copy."""
     return array if array.dtype.hasobject else sys.modules["torch"].from_numpy(array)
 
 
