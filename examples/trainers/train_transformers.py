@@ -1,6 +1,7 @@
 """transformers: a tiny BERT that learns to sort sentences, with dropout, a schedule, accumulation.
 
-Run it by `python examples/trainers/train_transformers.py`; with `noisy` its data set draws at random.
+Run it by `python examples/trainers/train_transformers.py`; with `noisy 0` its data set draws at
+random, in 0 workers.
 """
 
 import math

@@ -1,8 +1,9 @@
 """LightGBM: a callback that saves between two rounds, and a model to go on from.
 
     callback = suspension(seed=1)
+    rounds = 100 - callback.rounds_done
     booster = lightgbm.train(
-        parameters, data, 100 - callback.rounds_done, init_model=callback.model, callbacks=[callback]
+        parameters, data, rounds, init_model=callback.model, callbacks=[callback]
     )
 
 LightGBM goes on from a model as if training began: what counts rounds (`reset_parameter`, early
@@ -177,7 +178,7 @@ def _beginning(env: Any, first: int) -> Any:
 
 
 class _Samples:
-    """Has the samples of each round drawn from a seed and the round; the last before it."""
+    """Has the samples of each round drawn from a seed and its number."""
 
     def __init__(self, seed: int, named: Mapping[str, str]) -> None:
         self._seed = seed
@@ -197,7 +198,7 @@ class _Samples:
 
 
 def _callbacks_of_training() -> tuple[list[Any], list[Any]]:
-    """Return the lists of callbacks of the training that runs: before a round, and after it.
+    """Return the callbacks of the training that runs: before a round, and after it.
 
     Raises:
         TypeError: no `lightgbm.train` runs.
@@ -219,7 +220,7 @@ def _parameters(booster: Any) -> dict[str, str]:
 
 
 def _trees(booster: Any) -> str:
-    """Return the trees of a model, without parameters: seeds of a round are among those."""
+    """Return the trees of a model, without parameters: seeds are among those."""
     text: str = booster.model_to_string(num_iteration=-1)
     return text.partition("\nparameters:")[0]
 

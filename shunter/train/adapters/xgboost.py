@@ -53,10 +53,8 @@ def suspension(**options: Any) -> Any:
     """
     xgboost = _xgboost()
 
-    class Suspension(_Rounds, xgboost.callback.TrainingCallback):  # type: ignore[misc, name-defined]  # is Any
-        """What is below, as one of XGBoost's callbacks."""
-
-    return Suspension({"made_with": {"xgboost": xgboost.__version__}, **options})
+    kind = type("Suspension", (_Rounds, xgboost.callback.TrainingCallback), {})
+    return kind({"made_with": {"xgboost": xgboost.__version__}, **options})
 
 
 def _xgboost() -> Any:

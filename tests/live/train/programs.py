@@ -195,12 +195,14 @@ print("step weights", *map(digest, model.state_dict().values()))
 """
 
 WATCHED = f"""
-import hashlib, os
+import hashlib, os, sys
 from shunter import train
 from shunter.train.run import Run
 def boundary(run, counted=Run.boundary):
     digests = [hashlib.sha256(each.tobytes()).hexdigest()[:16] for each in arrays()]
-    print("\\nstep", run.steps_done + 1, *digests, flush=True)  # after a bar of progress
+    # After a bar of progress, and in one piece: Keras draws that in a thread.
+    sys.stdout.write(" ".join(["\\nstep", str(run.steps_done + 1), *digests]) + "\\n")
+    sys.stdout.flush()
     if run.steps_done + 1 == int(os.environ["STOP_AT"]):
         {ASKS}
     return counted(run)
