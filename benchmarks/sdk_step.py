@@ -3,9 +3,9 @@
     python -m benchmarks.sdk_step [--steps 20000] [--best-of 5] [--ranks 4]
 
 Three settings: outside Shunter, under a supervisor's channel, and one rank of several. A step looks
-for a request at every call and tells its progress each second; the channel is on this machine's
-disk, and nobody reads its FIFO until it is full. A step waits for nothing. `asked_us` has no budget: it is the price of the
-two or three steps of a suspension at which ranks vote. Prints JSON.
+for a request at every call and tells its progress each second; it waits for nothing. The channel is
+on this machine's disk, and nobody reads its FIFO until it is full. `asked_us` has no budget: it is
+the price of the two or three steps of a suspension at which ranks vote. Prints JSON.
 """
 
 import argparse

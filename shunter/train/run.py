@@ -260,8 +260,8 @@ class Run:
             self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
-        if self._checkpoints is not None and self._checkpoints.folder in path.parents:
-            self._checkpoints.discard(path)
+        if self._checkpoints is not None:
+            self._checkpoints.give_up(path)
         self._go_on()
 
     def saved_by_script(self, path: Path, check: Whole | None = None) -> None:
@@ -281,13 +281,17 @@ class Run:
             self.saved(path, tree_bytes(path))
 
     def save(self) -> None:
-        """Save without leaving; a failure is told and the run goes on."""
+        """Save without leaving; a failure is told, the first one on the job, too."""
         if self._checkpoints is None:
             return
         try:
             path, size = self._write()
         except serialization.ERRORS as error:
-            _complain(f"checkpoint failed: {type(error).__name__}: {error}")
+            text = f"checkpoint failed: {type(error).__name__}: {error}"
+            _complain(text)
+            if _FAILED not in self._warned:
+                self._warned.add(_FAILED)
+                self._warn_on_job(text)
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
                 self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
@@ -380,7 +384,12 @@ class Run:
         self._warned.add(text)
         if not self._rank:
             _complain(f"warning: {text}")
-        self._answer("warned", text=text)
+        self._warn_on_job(text)
+
+    def _warn_on_job(self, text: str) -> None:
+        told = text[: channel.WARNING_CHARACTERS]
+        # A line has a bound in bytes, and letters beyond ASCII take up to twelve of them.
+        self._answer("warned", text=told if told.isascii() else told[: len(told) // 2])
 
     def _passes_batch(self) -> None:
         """Warn of a run that is asked to leave, while batches pass without a boundary."""
@@ -545,6 +554,8 @@ class Run:
         _complain(f"checkpoint failed: {error}")
         assert self._agreement is not None
         self._agreement.all_saved(self._agreed, saved=False)
+        if self._checkpoints is not None:
+            self._checkpoints.give_up()
         self._answer("failed", error=error)
         self._go_on()
 
@@ -567,6 +578,7 @@ class Run:
 
 
 _ASKED = "the run is asked to leave"
+_FAILED = "checkpoint failed"
 _GROWS = "each checkpoint is far larger than the one before"
 
 

@@ -118,6 +118,7 @@ class _KerasSuspension:
         if self._fit is not None:
             self._fit.end()
         self._fit = None
+        self.run.completed()
 
     def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
         """Keep its number."""

@@ -64,15 +64,15 @@ class Watcher:
 
     def saw(self, epoch: int | None, values: Mapping[str, object]) -> None:
         if self._kept:
-            self._kept[0] = self._seen(epoch, values)
+            self._kept[0] = self._record_of(epoch, values)
             self._give()
             return
         self._count += 1
         self._is_shown = True
-        self._write(**self._seen(epoch, values))
-        self._passes("saw")
+        self._write(**self._record_of(epoch, values))
+        self.reached(self._count)
 
-    def _seen(self, epoch: int | None, values: Mapping[str, object]) -> dict[str, object]:
+    def _record_of(self, epoch: int | None, values: Mapping[str, object]) -> dict[str, object]:
         parts: Mapping[str, object] = {}
         if self._run is not None:
             epoch = self._run.epoch if epoch is None else epoch
@@ -88,6 +88,11 @@ class Watcher:
             "held": states,
             "variables": variables,
         }
+
+    def reached(self, count: int) -> None:
+        """Hear of a mini-batch of this process, from 1, once and before its boundary."""
+        del count
+        self._passes("saw")
 
     def started(self, begun: WatchedRun) -> None:
         """Take what a run consists of, and what it has loaded, if it has."""
@@ -110,8 +115,8 @@ class Watcher:
         self._give()
         if not self._is_shown:
             self._count += 1
-            self._kept = [self._seen(None, {})]
-            self._passes("saw")
+            self._kept = [self._record_of(None, {})]
+            self.reached(self._count)
         self._is_shown = False
 
     def passed(self, counted: WatchedRun, *, is_stop: bool) -> None:

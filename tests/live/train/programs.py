@@ -237,12 +237,6 @@ def arrays():
     getattr(model, "jax_state_sync", lambda: None)()
     return [keras.ops.convert_to_numpy(each) for each in model.variables]
 """,
-    "stable_baselines3": """
-import torch
-torch.set_num_threads(1)
-def arrays():
-    return [each.numpy() for each in model.policy.state_dict().values()] + [model._last_obs]
-""",
     "orbax": """
 import jax.numpy as jnp
 import numpy as np

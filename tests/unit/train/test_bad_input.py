@@ -318,6 +318,18 @@ def test_full_disk_in_mid_save_is_told_and_the_checkpoint_before_is_kept(
     assert ran(2).stdout == "at 3\n"
 
 
+def test_save_that_fails_is_told_on_the_job_once(
+    supervisor: Supervisor, store: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = started(store, supervisor, model=Model())
+    store.write_text("no folder")
+    for _ in range(3):
+        run.save()
+    (told,) = warnings(supervisor)
+    assert told.startswith("checkpoint failed: ")
+    assert capfd.readouterr().err.count("shunter: checkpoint failed: ") == 3
+
+
 class Growing:
     """A list that each mini-batch makes longer."""
 

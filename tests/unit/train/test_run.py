@@ -234,6 +234,13 @@ def test_warning_is_told_once(supervisor: Supervisor, capfd: pytest.CaptureFixtu
     assert capfd.readouterr().err == "shunter: warning: the order is drawn again\n"
 
 
+@pytest.mark.parametrize("letter", ["x", "é", "\U0001f600"])
+def test_long_warning_is_told_in_its_beginning(supervisor: Supervisor, letter: str) -> None:
+    run_of(supervisor, None, Model()).warn(letter * 5000)
+    (told,) = supervisor.told("warned")
+    assert 250 <= len(told["text"]) <= 500
+
+
 def test_channel_that_vanished_does_not_stop_the_training(supervisor: Supervisor) -> None:
     run = run_of(supervisor, None, Model())
     supervisor.line.unlink()
