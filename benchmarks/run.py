@@ -297,6 +297,15 @@ BENCHMARKS = (
             Measure("rank_us", "budget_step_us", "µs a step, one of four ranks", seconds=1e-6),
         ),
     ),
+    Benchmark(
+        "sdk_save",
+        ("--megabytes", "20", "--best-of", "1"),
+        (
+            Measure("suspend_ratio", "budget_suspend_ratio", "× writing alone", seconds=None),
+            Measure("prove_ratio", "budget_prove_ratio", "of writing, to prove", seconds=None),
+            Measure("check_ratio", "budget_prove_ratio", "of writing, checksums", seconds=None),
+        ),
+    ),
 )
 
 

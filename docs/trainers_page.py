@@ -13,6 +13,7 @@ from tests.trainers.catalogue import RESULTS, Trainer, trainers
 MARK = "<!-- from here on written by docs/trainers_page.py -->"
 PAGE = Path(__file__).with_name("reference") / "trainers.md"
 HEAD = ("| library | version | leaves | resumes | what Shunter does | what is not exact |",)
+GOOD = ("exact", "ended", "refused")
 RULE = "|---|---|---|---|---|---|"
 
 
@@ -38,7 +39,7 @@ def _row(trainer: Trainer, result: Mapping[str, Any] | None) -> str:
 
 def _resumes(result: Mapping[str, Any]) -> str:
     points = result["points"]
-    good = sum(each["outcome"] in ("exact", "ended") for each in points)
+    good = sum(each["outcome"] in GOOD for each in points)
     if good == len(points):
         return f"exactly, {good} of {good}"
     return f"**not exactly**, {good} of {len(points)}"

@@ -1,6 +1,6 @@
 """fastai: two fits, one cycle each, with dropout, noise and accumulated gradients.
 
-python examples/trainers/train_fastai.py
+Run it by `python examples/trainers/train_fastai.py`; with `noisy` its data set draws at random.
 """
 
 import sys

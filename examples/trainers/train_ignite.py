@@ -1,6 +1,6 @@
 """pytorch-ignite: a trainer and an evaluator, with dropout, noise, a schedule and accumulation.
 
-python examples/trainers/train_ignite.py [noisy]     noisy: the data set draws at random
+Run it by `python examples/trainers/train_ignite.py`; with `noisy` its data set draws at random.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Lightning: a module and a plain loader, with dropout, a schedule and accumulated gradients.
 
-python examples/trainers/train_lightning.py
+Run it by `python examples/trainers/train_lightning.py`; with `noisy` its data set draws at random.
 """
 
 import logging
@@ -27,6 +27,12 @@ class Noisy(Dataset):
         return x + 0.1 * torch.randn(6) if IS_NOISY else x, index % 3
 
 
+class Shows(lightning.Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, index):
+        x, loss = module.shown
+        check.saw(trainer.current_epoch, batch=x, loss=loss)
+
+
 class Module(lightning.LightningModule):
     def __init__(self):
         super().__init__()
@@ -39,10 +45,6 @@ class Module(lightning.LightningModule):
         loss = nn.functional.cross_entropy(self.layers(x), y)
         self.shown = (x, loss.detach())
         return loss
-
-    def on_train_batch_end(self, outputs, batch, index):
-        x, loss = self.shown
-        check.saw(self.current_epoch, batch=x, loss=loss)
 
     def validation_step(self, batch, index):
         check.evaluating()
@@ -65,7 +67,7 @@ def main():
         accelerator="cpu",
         max_epochs=3,
         accumulate_grad_batches=2,
-        callbacks=[callback],
+        callbacks=[Shows(), callback],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -1,6 +1,6 @@
 """Stable-Baselines3: PPO with gSDE, DQN and SAC, evaluated as they train.
 
-python examples/trainers/train_sb3.py ppo
+Run it by `python examples/trainers/train_sb3.py ppo`.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """skorch: a classifier that splits its data by chance, with dropout, a schedule and accumulation.
 
-python examples/trainers/train_skorch.py
+Run it by `python examples/trainers/train_skorch.py`.
 """
 
 import numpy as np
@@ -68,7 +68,7 @@ def main():
         batch_size=8,
         iterator_train__shuffle=True,
         iterator_train__num_workers=check.workers(0),
-        train_split=ValidSplit(0.2, stratified=False, random_state=np.random.mtrand._rand),  # noqa: SLF001
+        train_split=ValidSplit(0.2, stratified=False),
         callbacks=[
             ("shows", Shows()),
             ("train_acc", EpochScoring("accuracy", on_train=True, lower_is_better=False)),

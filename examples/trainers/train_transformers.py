@@ -1,9 +1,11 @@
 """transformers: a tiny BERT that learns to sort sentences, with dropout, a schedule, accumulation.
 
-python examples/trainers/train_transformers.py
+Run it by `python examples/trainers/train_transformers.py`; with `noisy 0` its data set draws at
+random, in 0 workers.
 """
 
 import math
+import sys
 
 import torch
 from torch.utils.data import Dataset
@@ -18,6 +20,8 @@ from transformers import (
 from shunter.train import check
 from shunter.train.adapters.huggingface import last, suspension
 
+IS_NOISY = "noisy" in sys.argv
+
 
 class Sentences(Dataset):
     def __init__(self, count):
@@ -27,7 +31,8 @@ class Sentences(Dataset):
         return self.count
 
     def __getitem__(self, index):
-        words = [(7 * index + place) % 30 for place in range(6)]
+        noise = int(torch.randint(30, ())) if IS_NOISY else 0
+        words = [(7 * index + place + noise) % 30 for place in range(6)]
         return {"input_ids": torch.tensor(words), "labels": torch.tensor(index % 2)}
 
 
@@ -70,7 +75,7 @@ if __name__ == "__main__":
         lr_scheduler_type="cosine",
         eval_strategy="epoch",
         save_strategy="no",  # the adapter asks for a checkpoint when it leaves
-        dataloader_num_workers=check.workers(0),
+        dataloader_num_workers=int(sys.argv[2]) if IS_NOISY else check.workers(0),
         report_to=[],
         disable_tqdm=True,
         use_cpu=True,

@@ -46,7 +46,6 @@ class Batches(Generic[T]):
         self._is_over = False
         self._is_left = False  # for another loader, in the same epoch
         self._had_workers = False  # that outlive a pass, before this one
-        self._is_drawn_ahead = False  # its order, as the pass began: for workers
         self._is_after_workers = False  # the pass with which a resumed run begins
         self._begun: state.State | None = None
         self._first: state.State | None = None
@@ -80,7 +79,6 @@ class Batches(Generic[T]):
         else:
             self.next_pass()
             self._had_workers = loaders.has_workers(self.source)
-            self._is_drawn_ahead = loaders.draws_ahead(self.source)
             self._begun = self._chance()
             iterator = self._fresh(iter(self.source), self._chance())
         self._iterator = weakref.ref(iterator)
@@ -132,7 +130,6 @@ class Batches(Generic[T]):
             "workers": self._had_workers
             if is_within or self._is_after_workers
             else loaders.has_workers(self.source),
-            "ahead": self._is_drawn_ahead,
             "generators": own,
             "source": state.captured(self.source) if keeps else None,
             "pass": getattr(self.source, _PASS, None),
@@ -145,7 +142,6 @@ class Batches(Generic[T]):
         self._is_left = saved.get("left", False)
         self._is_remade = saved.get("remade", False)
         self._had_workers = self._is_after_workers = saved.get("workers", False)
-        self._is_drawn_ahead = saved.get("ahead", False)
         if self._begun is not None or self._is_left:
             self._resumed_own = saved["generators"]
         elif not self._is_remade:  # it goes on at its next pass
@@ -194,16 +190,14 @@ class Batches(Generic[T]):
         if not keeps:
             self._set_chance(self._begun)
         iterator = iter(self.source)
-        # A pass with workers drew its order before its first batch was asked for: so must this one.
-        is_drawn_later = self._is_drawn_ahead and not loaders.draws_ahead(self.source)
-        if self._first is not None and not keeps and not is_drawn_later:
+        if self._first is not None and not keeps:
             self._set_chance(self._first)
-        for count in range(0 if keeps else self.given):
-            if self._asked is not None and count == self.given - 1:
+        for number in range(0 if keeps else self.given):
+            if self._asked is not None and number == self.given - 1:
                 self._set_chance(self._asked)  # what it fetches ahead is drawn as it was
             if next(iterator, _OVER) is _OVER:
                 raise ValueError(
-                    f"the loader ends after {count} batches, and the checkpoint is after "
+                    f"the loader ends after {number} batches, and the checkpoint is after "
                     f"{self.given} of them: give it the data that it had in the attempt before"
                 )
         # The first loader that goes on finds the chance of the checkpoint, the others what it left.

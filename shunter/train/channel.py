@@ -54,6 +54,7 @@ SUSPEND_SIGNAL = "SHUNTER_SUSPEND_SIGNAL"
 EXIT_SUSPENDED = 75
 PROGRESS_EVERY_S = 1.0
 LINE_BYTES_MAX = 4096
+WARNING_CHARACTERS = 500
 
 
 class Channel:
@@ -123,7 +124,7 @@ class Requests:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._path = os.fsencode(path)
         self._seen: tuple[int, int] | None = None
         self._asked = 0
         self._closed = 0
@@ -132,19 +133,23 @@ class Requests:
 
     def open_number(self) -> int:
         """Return the number of the request that is not yet answered, or 0."""
+        # `stat` costs twice as much where there is no file: it raises.
+        if os.access(self._path, os.F_OK):
+            self._look()
+        if BELL.rung != self._rung:
+            self._rung = BELL.rung
+            self._asked = self._closed + 1
+        return self._asked if self._asked > self._closed else 0
+
+    def _look(self) -> None:
+        """Count a request more if the file is another one than before."""
         try:
             found = os.stat(self._path)  # noqa: PTH116  half the price, and once a mini-batch
         except OSError:
-            found = None
-        is_asked = found is not None and self._seen != (found.st_ino, found.st_mtime_ns)
-        if is_asked and found is not None:
+            return
+        if self._seen != (found.st_ino, found.st_mtime_ns):
             self._seen = (found.st_ino, found.st_mtime_ns)
-        if BELL.rung != self._rung:
-            self._rung = BELL.rung
-            is_asked = True
-        if is_asked:
             self._asked = self._closed + 1
-        return self._asked if self._asked > self._closed else 0
 
     def is_new(self, number: int) -> bool:
         """Say once for each request that it was not acknowledged before."""

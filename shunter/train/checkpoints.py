@@ -41,6 +41,7 @@ class Checkpoints:
         self.attempt = attempt
         self._rank = rank
         self._world = world
+        self._failed: Path | None = None
         self._written: dict[int, int] = {}  # how often at a step: the same on all ranks
 
     def write(
@@ -72,7 +73,8 @@ class Checkpoints:
             size = self._write_into(folder, step, state, more, prove)
         except serialization.ERRORS as error:
             lack = lack_of_space(folder, error)
-            self.discard(folder)
+            self._discard(folder)
+            self._failed = folder
             if lack is not None:
                 raise OSError(lack) from error
             raise
@@ -104,7 +106,27 @@ class Checkpoints:
             _sync(each)
         return size
 
-    def discard(self, folder: Path) -> None:
+    def give_up(self, folder: Path | None = None) -> None:
+        """Remove a checkpoint that not all ranks could save, once they know.
+
+        What `save` has written of it may have filled the disk. Rank 0 removes all of it: where
+        others are still at it, they fail, too.
+
+        Args:
+            folder: it; by default the one that this rank could not save. Nothing is done to what is
+                no checkpoint of ours.
+        """
+        folder, self._failed = folder or self._failed, None
+        if folder is None or not _FOLDER.search(folder.as_posix()):
+            return
+        if folder.absolute().parents[1] != self.folder.absolute():
+            return
+        if self._rank:
+            self._discard(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _discard(self, folder: Path) -> None:
         """Remove what this rank has written of a checkpoint that is none."""
         if self._world == 1:
             shutil.rmtree(folder, ignore_errors=True)

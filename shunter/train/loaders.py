@@ -90,12 +90,6 @@ def has_workers(source: object) -> bool:
     return any(getattr(each, _PERSISTENT) is not None for each in _with_lasting_workers(source))
 
 
-def draws_ahead(source: object) -> bool:
-    """Say whether a loader draws its order as it begins: it has workers to keep busy."""
-    numbers = [_named(each).get("num_workers") for each in _holders(source)]
-    return any(isinstance(number, int) and number > 0 for number in numbers)
-
-
 def begin_workers(source: object) -> None:
     """Begin the workers that outlive a pass, where they have not begun."""
     for each in _with_lasting_workers(source):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from shunter.train import channel, loaders, serialization, state
-from shunter.train.agreement import Agreement, Alone, agreement, votes_folder
+from shunter.train.agreement import Agreement, TorchAgreement, agreement, votes_folder
 from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
@@ -135,16 +135,17 @@ class Run:
         self._line = line
         self._turns = turns
         self._agreement: Agreement | None = None
+        self._is_asked_always = False  # the others, whether they stop: a collective call
         self._agreed = 0
         self._tick = 0
         self._batches = AllBatches(self._parts.named.values(), self._passes_batch)
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
         self._warned: set[str] = set()
-        self.surroundings: Surroundings | None = None  # until it has passed its first boundaries
         self._overdue, self._incomplete = Overdue(), Incomplete()
         self._sizes: list[int] = []
         self._resumed_at = 0
+        self.surroundings: Surroundings | None = None  # until it has passed its first boundaries
 
     @property
     def device(self) -> str:
@@ -255,12 +256,12 @@ class Run:
         """Tell that this rank has saved, and leave once all have."""
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
-            self._answer("saved", checkpoint=str(path), bytes=size)
+            self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
             self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
-        if self._checkpoints is not None and self._checkpoints.folder in path.parents:
-            self._checkpoints.discard(path)
+        if self._checkpoints is not None:
+            self._checkpoints.give_up(path)
         self._go_on()
 
     def saved_by_script(self, path: Path, check: Whole | None = None) -> None:
@@ -280,16 +281,20 @@ class Run:
             self.saved(path, tree_bytes(path))
 
     def save(self) -> None:
-        """Save without leaving; a failure is told and the run goes on."""
+        """Save without leaving; a failure is told, the first one on the job, too."""
         if self._checkpoints is None:
             return
         try:
             path, size = self._write()
         except serialization.ERRORS as error:
-            _complain(f"checkpoint failed: {type(error).__name__}: {error}")
+            text = f"checkpoint failed: {type(error).__name__}: {error}"
+            _complain(text)
+            if _FAILED not in self._warned:
+                self._warned.add(_FAILED)
+                self._warn_on_job(text)
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
-                self._answer("saved", checkpoint=str(path), bytes=size)
+                self._answer("saved", checkpoint=str(path.absolute()), bytes=size)
         self._step_rate.rest(time.monotonic())
 
     def shown(self) -> dict[str, object]:
@@ -379,7 +384,12 @@ class Run:
         self._warned.add(text)
         if not self._rank:
             _complain(f"warning: {text}")
-        self._answer("warned", text=text)
+        self._warn_on_job(text)
+
+    def _warn_on_job(self, text: str) -> None:
+        told = text[: channel.WARNING_CHARACTERS]
+        # A line has a bound in bytes, and letters beyond ASCII take up to twelve of them.
+        self._answer("warned", text=told if told.isascii() else told[: len(told) // 2])
 
     def _passes_batch(self) -> None:
         """Warn of a run that is asked to leave, while batches pass without a boundary."""
@@ -467,11 +477,12 @@ class Run:
         assert self._requests is not None
         if self._agreement is None:
             self._agreement = agreement(self._meeting(), self._rank, self._world)
+            self._is_asked_always = isinstance(self._agreement, TorchAgreement)
         self._tick += 1
         if self._turns is not None and self._turns.boundary(self._tick, self._agreement):
             self._step_rate.rest(time.monotonic())
         request = self._requests.open_number()
-        if not request and isinstance(self._agreement, Alone):
+        if not request and not self._is_asked_always:
             return False
         self._acknowledge(request)
         try:
@@ -543,6 +554,8 @@ class Run:
         _complain(f"checkpoint failed: {error}")
         assert self._agreement is not None
         self._agreement.all_saved(self._agreed, saved=False)
+        if self._checkpoints is not None:
+            self._checkpoints.give_up()
         self._answer("failed", error=error)
         self._go_on()
 
@@ -565,6 +578,7 @@ class Run:
 
 
 _ASKED = "the run is asked to leave"
+_FAILED = "checkpoint failed"
 _GROWS = "each checkpoint is far larger than the one before"
 
 

@@ -48,6 +48,7 @@ ERRORS = (
     zipfile.BadZipFile,
 )
 FORMAT = 2
+_ARCHIVE = b"PK\x03\x04"  # is what torch writes
 _PROTOCOL = 4  # the newest that every Python since 3.8 reads
 _DEPTH_MAX = 20
 _PLAIN = {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list"}
@@ -337,18 +338,43 @@ def allow_numbers() -> None:
     allow.add_safe_globals([*functions, numpy.ndarray, numpy.dtype, *dtypes])
 
 
+def _check_text(path: Path) -> None:
+    """Refuse JSON, or a file of safetensors, that is cut off."""
+    with path.open("rb") as file:
+        try:
+            if path.suffix == ".json":
+                json.load(file)
+                return
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(size)) if size < path.stat().st_size else {}
+        except ValueError as error:
+            raise OSError(f"{path} is cut off, or no {path.suffix[1:]}: {error}") from error
+    ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+    if not header or path.stat().st_size < 8 + size + max(ends, default=0):
+        raise OSError(f"{path} is cut off")
+
+
 def check_file(path: Path, *, weights_only: bool = True) -> None:
-    """Refuse a file that a trainer wrote with torch and could not read again.
+    """Refuse a file that a trainer wrote and could not read again.
 
     Args:
-        path: the file; of another format, or absent, it is not looked at.
-        weights_only: whether the trainer reads it so, which takes few classes.
+        path: the file: of torch, JSON or safetensors; of another format, or absent, it is not
+            looked at.
+        weights_only: whether the trainer reads one of torch so, which takes few classes.
 
     Raises:
         TypeError: it holds a class that is not read.
         OSError: it does not hold what was written to it.
     """
+    if not path.is_file():
+        return
+    if path.suffix in (".json", ".safetensors"):
+        _check_text(path)
+        return
     if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            if file.read(len(_ARCHIVE)) == _ARCHIVE:
+                raise OSError(f"{path} is cut off")
         return
     import torch  # type: ignore[import-not-found, unused-ignore]  # only torch wrote this
 

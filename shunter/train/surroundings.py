@@ -28,6 +28,7 @@ FRAMES_MOST = 200
 PARENTS_MOST = 32
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 ADAPTERS = "shunter.train.adapters"
+CHECK = "shunter.train.check"  # has a run between a script and what it calls
 SLURM = ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID")
 _NOT_TRAINED = re.compile(r"val|test|eval|dev|predict", re.IGNORECASE)
 
@@ -50,9 +51,9 @@ class Surroundings:
         left_over = slurm_left_over(self._environment)
         if left_over:
             self._warn(
-                f"{' and '.join(left_over)} are of a job of Slurm that has not started this "
-                "process: Lightning, submitit and others take ranks and signals from them; submit "
-                "without them, or unset them"
+                f"a job of Slurm that has not started this process is named in its environment "
+                f"({', '.join(left_over)}): Lightning, submitit and others take ranks and signals "
+                "from there; submit without these variables, or unset them"
             )
         self._look_at_signals(has_adapter=False)
 
@@ -154,7 +155,8 @@ def _callers() -> Iterator[FrameType]:
     """Yield the frames of those who train, the innermost first."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  what `inspect` calls, at its price
     while frame is not None:
-        if frame.f_globals.get("__name__") not in (__name__, "shunter.train.run"):
+        name = str(frame.f_globals.get("__name__", ""))
+        if name not in (__name__, "shunter.train.run") and not name.startswith(CHECK):
             yield frame
         frame = frame.f_back
 

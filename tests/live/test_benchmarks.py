@@ -41,6 +41,7 @@ NAMES = [
     "live_dry_run",
     "live_year",
     "sdk_step",
+    "sdk_save",
 ]
 
 

@@ -13,6 +13,7 @@ import argparse
 import datetime as dt
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -164,11 +165,17 @@ def _keep(trainer: Trainer, document: Mapping[str, Any], versions: Mapping[str, 
         "versions": {name: lower[name.lower().replace("_", "-")] for name in ["python", *named]},
         "batches": document["batches"],
         "lacking": document["lacking"],
-        "points": document["points"],
+        "points": [_without_folders(each) for each in document["points"]],
     }
     order = [each.name for each in trainers()]
     kept = {name: results[name] for name in order if name in results}
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def _without_folders(point: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what came of a point without the folders of this machine."""
+    because = [re.sub(r"/\S*/(checkpoints|work)\b", r"\1", line) for line in point["because"]]
+    return {**point, "because": because}
 
 
 if __name__ == "__main__":

@@ -14,26 +14,22 @@ import random
 import runpy
 import sys
 import time
-from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from shunter.train.check.watching import Watcher, watch
+from shunter.train.check import watching
 
 
-class Waiting(Watcher):
+class Waiting(watching.Watcher):
     """Waits at a mini-batch until the supervisor asks."""
 
     def __init__(self, folder: Path, hold: int) -> None:
         super().__init__(folder / "records", None, None)
         self._folder, self._hold = folder, hold
-        self._seen = 0
 
-    def saw(self, epoch: "int | None", values: "Mapping[str, object]") -> None:
-        super().saw(epoch, values)
-        self._seen += 1
-        if self._seen == self._hold:
+    def reached(self, count: int) -> None:
+        if count == self._hold:
             (self._folder / f"reached-{os.environ['SHUNTER_ATTEMPT']}").touch()
             while not Path(os.environ["SHUNTER_SUSPEND"]).exists():
                 time.sleep(0.02)
@@ -45,7 +41,7 @@ def main() -> None:
     attempt = int(os.environ.get("SHUNTER_ATTEMPT", "1"))
     holds = [int(each) for each in sys.argv[2].split(",") if each]
     under = "SHUNTER_ATTEMPT" in os.environ and attempt <= len(holds)
-    watch(Waiting(folder, holds[attempt - 1] if under else 0))
+    watching.watch(Waiting(folder, holds[attempt - 1] if under else 0))
     for seed in (random.seed, *_seeds()):
         seed(attempt)
     sys.argv = [str(script), *sys.argv[4:]]

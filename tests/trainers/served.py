@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shunter.train.check.verdicts import differing, first_difference
+from shunter.train.check import verdicts
 from tests.live.api.serving import PATIENCE_S, Served, awaited, environment
 from tests.live.train.served import Preempting
 from tests.trainers.catalogue import Trainer
@@ -105,12 +105,12 @@ def _words(trainer: Trainer, python: Path, folder: Path, holds: str) -> list[str
 
 
 def _difference(alone: list[dict[str, Any]], records: list[dict[str, Any]]) -> str:
-    at = first_difference(records, alone)
+    at = verdicts.first_difference(records, alone)
     if at is None:
         return ""
     if at >= min(len(alone), len(records)):
         return f"{len(records)} mini-batches, not {len(alone)}"
-    names = differing(records[at]["seen"], alone[at]["seen"])
+    names = verdicts.differing(records[at]["seen"], alone[at]["seen"])
     return f"mini-batch {at + 1}: {', '.join(names) or 'its epoch'}"
 
 

@@ -48,6 +48,11 @@ class Ending:
         self._rank: int | None = None
 
     @property
+    def has_said_so(self) -> bool:
+        """Whether the loop has come to its end, as a rank has said."""
+        return bool(self._end)
+
+    @property
     def is_done(self) -> bool:
         """Whether the script has said that all is done."""
         return self._end == DONE

@@ -447,6 +447,9 @@ class Supervision:
     def _await_own_end(self) -> None:
         """Wait for a SIGTERM that has reached the ranks before it reaches us."""
         ended = self.failed == TERMINATED or (TERMINATED in self.codes and not self.why)
+        # Some end with 0 at the SIGTERM of Slurm, which signals one process after the other.
+        is_well = not self.why and not any(self.codes) and not self.ending.has_said_so
+        ended = ended or (is_well and "SLURM_JOB_ID" in os.environ)
         until_s = time.monotonic() + SAME_SIGNAL_S
         while ended and not self.is_terminated and time.monotonic() < until_s:
             time.sleep(0.01)

@@ -27,7 +27,7 @@ _ORDER = 90  # after all others
 
 
 def suspension(**options: Any) -> Any:
-    """Return a callback that resumes what a learner fits, and leaves between two mini-batches.
+    """Return a callback that resumes fits, and leaves between mini-batches.
 
     Args:
         options: as of `shunter.train.start`, but for `save`, `prove` and `load`.
@@ -64,6 +64,10 @@ def suspension(**options: Any) -> Any:
         def after_batch(self) -> None:
             if self.suspended is not None:
                 self.suspended.pass_batch()
+
+        def after_fit(self) -> None:
+            if self.suspended is not None:
+                self.suspended.run.completed()
 
     return Suspension()
 
@@ -181,7 +185,7 @@ class _Learner:
 
 
 def _captured(callback: Any) -> dict[str, Any]:
-    """Return what a callback has gathered: data, metrics, and what has a state of its own."""
+    """Return what a callback has gathered: data, metrics, and other states."""
     states = {
         name: value.state_dict()
         for name, value in vars(callback).items()

@@ -92,7 +92,7 @@ def check(folder: Path) -> None:
     if (folder / _HALF).exists():
         raise OSError(f"{folder.name} is half written: a signal came meanwhile")
     for what, names in _NEEDED.items():
-        if not any(any(folder.glob(name)) for name in names):
+        if not any(sorted(folder.glob(name)) for name in names):
             raise OSError(
                 f"{folder.name} lacks {what} ({names[0]}), with which a resumed run would begin "
                 "anew: is save_only_model set, or was it written by another program?"
@@ -162,7 +162,7 @@ def suspension(run: Run | None = None) -> Any:
 
 
 def _check_resumed(run: Run, folder: Path) -> None:
-    """Refuse to go on with a checkpoint that lacks something; warn of another version.
+    """Refuse a checkpoint that lacks something; warn of another version.
 
     Raises:
         ValueError: it lacks something.
@@ -199,7 +199,7 @@ def _warn(run: Run, args: Any, loader: Any) -> None:
 
 
 def _draws(loader: Any) -> bool:
-    """Say whether a batch of a loader draws at random; try it, and put all chance back."""
+    """Try whether a batch of a loader draws at random; put all chance back."""
     before, own = chance.chance(), loaders.generators(loader)
     states = [chance.captured(each) for each in own]
     with suppress(Exception):  # of a stream, say; whatever a data set does with index 0

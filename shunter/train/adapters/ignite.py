@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def suspension(trainer: Engine, *, gradient_accumulation_steps: int = 1, **options: Any) -> Run:
-    """Begin or resume what an engine trains, and attach to it what leaves when Shunter asks.
+    """Begin or resume what an engine trains, and attach what leaves.
 
     Args:
         trainer: the engine that trains; its own state is saved as part `trainer`.
@@ -69,6 +69,7 @@ def suspension(trainer: Engine, *, gradient_accumulation_steps: int = 1, **optio
     trainer.add_event_handler(Events.STARTED, watched.begin)
     trainer.add_event_handler(Events.EPOCH_STARTED, watched.begin_epoch)
     trainer.add_event_handler(Events.ITERATION_COMPLETED, watched.pass_batch)
+    trainer.add_event_handler(Events.COMPLETED, run.completed)
     return run
 
 

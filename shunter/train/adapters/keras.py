@@ -55,14 +55,10 @@ def suspension(**options: Any) -> Any:
             "tf.data.Dataset has read cannot be put back"
         )
 
-    base = keras.callbacks.Callback
-
-    class Suspension(_KerasSuspension, base):  # type: ignore[misc]  # its type is Any here
-        """What is below, as one of the callbacks of Keras."""
-
     # Seeds and kernels are those of the backend.
     versions = {each: _version(each) for each in ("keras", backend)}
-    return Suspension({"made_with": versions, **options})
+    kind = type("Suspension", (_KerasSuspension, keras.callbacks.Callback), {})
+    return kind({"made_with": versions, **options})
 
 
 def _keras() -> Any:
@@ -122,6 +118,7 @@ class _KerasSuspension:
         if self._fit is not None:
             self._fit.end()
         self._fit = None
+        self.run.completed()
 
     def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
         """Keep its number."""
@@ -298,7 +295,7 @@ class _Source:
 
     def __init__(self, iterator: Any) -> None:
         self.adapter = iterator.data_adapter
-        self._passes: Callable[[], Iterable[Any]] = iterator._get_iterator  # noqa: SLF001  see above
+        self._passes: Any = iterator._get_iterator  # noqa: SLF001  as above
         self._begin: Callable[[], object] = self.adapter.on_epoch_begin
         self._is_due = False
         self.adapter.on_epoch_begin = self._on_epoch_begin

@@ -53,7 +53,7 @@ def suspension(**options: Any) -> Any:
             else:
                 self.fit_ = _Fit(net, self, dict(self.options or {}))
 
-        def on_batch_end(self, net: Any, training: bool = False, **_: object) -> None:  # noqa: FBT
+        def on_batch_end(self, net: Any, training: bool = False, **_: object) -> None:
             if training and self.fit_ is not None:
                 self.fit_.boundary.passed()
 
@@ -64,6 +64,7 @@ def suspension(**options: Any) -> Any:
         def on_train_end(self, net: Any, **_: object) -> None:
             if self.fit_ is not None:
                 self.fit_.end(net)
+                self.fit_.run.completed()
 
         def __getstate__(self) -> dict[str, Any]:
             return {"options": None, "fit_": None}  # a net is pickled without its run

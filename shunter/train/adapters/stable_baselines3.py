@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import inspect
 import io
+import os
 import pickle
 import sys
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from shunter.train import state
+from shunter.train import channel, state
 from shunter.train.adapters.attributes import data_of, is_data
 from shunter.train.run import start
 
@@ -82,7 +83,15 @@ def suspension(**options: Any) -> Any:
         def _on_step(self) -> bool:
             return True
 
+        def _on_training_end(self) -> None:
+            if self.run is not None:
+                self.run.completed()
+
     return Suspension()
+
+
+class ProcessEndedError(TypeError):
+    """An environment could not be pickled, and its process has ended of it."""
 
 
 class _Training:
@@ -120,7 +129,7 @@ class _Training:
         if run.resumed_from is not None:
             self._put_back()
             self._chance = state.chance()
-        else:
+        elif channel.CHECKPOINTS in os.environ or "checkpoints" in options:
             self._check()
         self._begun = model.num_timesteps
         return run
@@ -137,18 +146,24 @@ class _Training:
             self._run.step()
 
     def _check(self) -> None:
-        """Refuse an environment that cannot be captured, before hours of training depend on it.
+        """Warn of what cannot be captured, before hours of training depend on it.
 
         Raises:
-            TypeError: it cannot be pickled.
+            ProcessEndedError: an environment's process has ended of it.
         """
-        self._captured()
+        assert self._run is not None
+        try:
+            self._captured()
+        except ProcessEndedError:
+            raise
+        except TypeError as error:
+            self._run.warn(f"{error}; as it is, this run cannot be suspended")
         unknown = [
             name
             for name, value in vars(self._model).items()
             if name not in _known_of(self._model) and not _is_of_the_script(value)
         ]
-        if unknown and self._run is not None:
+        if unknown:
             self._run.warn(
                 f"{type(self._model).__name__} has attributes that are in no checkpoint "
                 f"({', '.join(unknown)}): if training changes them, a resumed run is not exact"
@@ -216,7 +231,7 @@ class _Training:
                     vec.set_attr(name, value, indices=[number])
 
     def _skeleton(self) -> list[Any]:
-        """Return the objects whose attributes are captured, in the same order in each attempt."""
+        """Return the objects whose attributes are captured, in a fixed order."""
         found = [self._model, *self._callbacks]
         for root in self._environments:
             for vec in _vec_layers(root):
@@ -294,14 +309,14 @@ def _remote_states(vec: Any) -> list[dict[str, Any]]:
     """Return the attributes of environments that have processes of their own.
 
     Raises:
-        TypeError: one of them cannot be pickled; its process has ended then.
+        ProcessEndedError: one of them cannot be pickled.
     """
     if "remotes" not in vars(vec):
         return []
     try:
         found = [reduced[2] for reduced in vec.env_method("__reduce_ex__", 4)]
     except (EOFError, OSError) as error:
-        raise TypeError(
+        raise ProcessEndedError(
             f"an environment in a process of {type(vec).__name__} cannot be pickled, so that it "
             "could not go on: keep functions and open files out of it, or take DummyVecEnv"
         ) from error
@@ -319,7 +334,7 @@ def _known_of(model: Any) -> set[str]:
             names.update(inspect.signature(vars(kind)["__init__"]).parameters)
     modules, variables = model._get_torch_save_params()  # noqa: SLF001  as `save` does
     names.update(name.split(".")[0] for name in [*modules, *variables])
-    names.update(model._excluded_save_params())  # noqa: SLF001
+    names.update(model._excluded_save_params())  # noqa: SLF001  as above
     return names - {"action_noise"} | {
         name for name, value in vars(model).items() if _has_tensors(value)
     }
@@ -401,7 +416,7 @@ class _Replay:
 
 
 def _arrays(buffer: Any) -> dict[str, Any]:
-    """Return the arrays with a row for each step, by name; those in a dict as `name/key`."""
+    """Return the arrays with a row for each step, those in a dict as `name/key`."""
     found = {}
     for name, value in vars(buffer).items():
         for key, array in value.items() if isinstance(value, dict) else [("", value)]:
@@ -411,7 +426,7 @@ def _arrays(buffer: Any) -> dict[str, Any]:
 
 
 def _as_tensor(array: Any) -> Any:
-    """Return an array as a tensor of the same memory, which is not copied to be written."""
+    """Return an array as a tensor of its memory: it is written without a copy."""
     return array if array.dtype.hasobject else sys.modules["torch"].from_numpy(array)
 
 
@@ -447,8 +462,8 @@ def _refusal(skeleton: list[Any], values: list[dict[str, Any]], error: Exception
             if found is not None:
                 return TypeError(
                     f"attribute {name!r} of {type(holder).__qualname__} cannot be pickled "
-                    f"({found}), so that a resumed run could not go on from it: leave it to a "
-                    "function of the object that makes it, or give its class __getstate__"
+                    f"({found}), so that a resumed run could not go on from it: make it where it "
+                    "is used, or give the class of what it holds __getstate__"
                 )
     return TypeError(f"the environment cannot be pickled ({error})")
 

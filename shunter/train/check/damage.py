@@ -26,9 +26,9 @@ def damaged(damage: str, attempt: Attempt) -> dict[str, str] | None:
         What the environment of the next attempt has besides; None: nobody said where it saved.
     """
     told = [each["checkpoint"] for each in attempt.told if each["what"] == "saved"]
-    if not told:
+    files = [path for path in sorted(Path(told[-1]).rglob("*")) if path.is_file()] if told else []
+    if not files:
         return None
-    files = [path for path in sorted(Path(told[-1]).rglob("*")) if path.is_file()]
     if damage == CUT:
         for path in files:
             os.truncate(path, path.stat().st_size // 2)

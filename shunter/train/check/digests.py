@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from enum import Enum
 from hashlib import blake2b
@@ -68,7 +69,7 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield b"set"
         yield from sorted(digest(each).encode() for each in value)
     elif hasattr(value, "detach") and hasattr(value, "cpu"):
-        yield from _bits_of(_as_numpy(value.detach().cpu()), depth)
+        yield from _bits_of_tensor(value.detach().cpu())
     elif hasattr(value, "__array__"):
         yield from _bits_of(value, depth)
     else:
@@ -84,12 +85,15 @@ def _bits_of(value: Any, depth: int) -> Iterator[bytes]:
         yield array.tobytes()
 
 
-def _as_numpy(tensor: Any) -> Any:
-    """Return a tensor's bits; numpy has no bfloat16."""
-    try:
-        return tensor.numpy()
-    except TypeError:
-        return tensor.contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy()
+def _bits_of_tensor(tensor: Any) -> Iterator[bytes]:
+    """Yield a tensor's bits; there may be no numpy, and that has no bfloat16."""
+    if tensor.layout is not sys.modules["torch"].strided:
+        tensor = tensor.to_dense()
+    for part in ("resolve_conj", "resolve_neg", "contiguous"):
+        tensor = getattr(tensor, part)()
+    yield f"{tensor.dtype} {tuple(tensor.shape)}".encode()
+    size = tensor.numel() * tensor.element_size()
+    yield ctypes.string_at(tensor.data_ptr(), size) if size else b""
 
 
 def _pieces_of_object(value: Any, depth: int) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ def held(frame: FrameType | None, parts: Mapping[str, object]) -> Held:
         frame: the innermost call to look at.
         parts: what is in checkpoints by itself.
     """
-    known = {id(part) for part in parts.values()}
+    known: dict[int, object] = {id(part): part for part in parts.values()}
     found = Held({}, {})
     while frame is not None:
         if _is_of_script(frame.f_code.co_filename):
@@ -60,13 +60,19 @@ def held(frame: FrameType | None, parts: Mapping[str, object]) -> Held:
     return found
 
 
-def _states(name: str, value: Any, known: set[int], depth: int) -> Iterator[tuple[str, object]]:
+def _states(
+    name: str, value: Any, known: dict[int, object], depth: int
+) -> Iterator[tuple[str, object]]:
     """Yield what has a state, and plain values, in a variable and in what it holds."""
     if id(value) in known or isinstance(value, (type, ModuleType, FunctionType)):
         return
     if _is_of_loader(value) or getattr(value, "nbytes", 0) > _BYTES_MAX:
         return
-    if _is_value(value) or loaders.is_of_chance(value) or state.has_state(value):
+    if _is_value(value):
+        yield name, value
+        return
+    known[id(value)] = value  # under its first name only
+    if loaders.is_of_chance(value) or state.has_state(value):
         yield name, value
     elif depth < _DEPTH_MAX:
         for place, each in _items(name, value):

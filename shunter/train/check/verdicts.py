@@ -6,6 +6,7 @@ everything that goes into it, so what the script shows first (the batch) is name
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.train.check.points import RANKS
@@ -29,6 +30,7 @@ _EMPTY = (
     "it runs in an empty folder: name what it reads by absolute paths, or link that there by "
     "--link PATH"
 )
+_SCRATCH = re.compile(r"\S*shunter-check-\w+/\d+/")  # another one in each check
 _TAIL_LINES = 12
 _NAMES_MAX = 12
 
@@ -84,13 +86,18 @@ def _of_bad_input(
     if last.code and not last.saw:
         words = [line for line in last.output.splitlines() if line.strip()][-1:]
         if last.code > 0 and words:
-            return Verdict(point.kind, REFUSED, asked, left, (f"it says: {words[0]}",))
+            says = _SCRATCH.sub("", words[0])
+            return Verdict(point.kind, REFUSED, asked, left, (f"it says: {says}",))
         return Verdict(point.kind, FAILED, asked, left, (_ended(last), "it says nothing"))
-    for before in range(len(attempts) - 2, 0, -1):  # which of the checkpoints did it go on from?
-        seen = _seen([*attempts[:before], last])
-        if not last.code and first_difference(seen, undisturbed) is None:
-            where = f"it goes on from the checkpoint after mini-batch {left[before - 1]}"
-            return Verdict(point.kind, EXACT, asked, left, (where,))
+    began = [each["step"] for each in last.records if each["what"] == "started"]
+    at = first_difference(_seen([*attempts[:-2], last]), undisturbed)
+    if at is None and not last.code and left[:-1]:
+        where = f"it goes on from the checkpoint after mini-batch {left[-2]}"
+        return Verdict(point.kind, EXACT, asked, left, (where,))
+    if at is not None and not last.code and began and began[-1] in left[:-1]:
+        where = f"it goes on from the checkpoint after mini-batch {began[-1]}, with other bits"
+        lacks = (where, *_what_lacks([*attempts[:-2], last], undisturbed, at))
+        return Verdict(point.kind, DIFFERENT, asked, left, lacks, at + 1)
     is_equal = first_difference(_seen(attempts), undisturbed) is None
     if is_equal and not last.code and point.damage != RANKS:
         where = "what the checkpoint lacks is not needed"
@@ -105,9 +112,16 @@ def _of_bad_input(
 def first_difference(seen: Sequence[Record], undisturbed: Sequence[Record]) -> int | None:
     """Return the index of the first mini-batch that differs; None: all are equal."""
     for at, (one, other) in enumerate(zip(seen, undisturbed)):
-        if one["seen"] != other["seen"] or one["epoch"] != other["epoch"]:
+        # What a script shows after its boundary lacks where it leaves there.
+        if _shared(one["seen"], other["seen"]) != _shared(other["seen"], one["seen"]):
+            return at
+        if one["epoch"] != other["epoch"]:
             return at
     return None if len(seen) == len(undisturbed) else min(len(seen), len(undisturbed))
+
+
+def _shared(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    return {name: one[name] for name in one if name in other}
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
@@ -224,9 +238,10 @@ def _other_bits(one: Record, other: Record) -> list[str]:
     unsaved = [name for name in differing(one["held"], other["held"]) if name in one["held"]]
     if unsaved:
         said.append(f"not given to train.start, and with other bits: {_listed(unsaved)}")
-    shown = set(other["seen"])
-    found = [name for name in differing(one["variables"], other["variables"]) if name not in shown]
-    variables = [name for name in found if name in one["variables"]]
+    shown = {*one["seen"].values(), None}
+    found = differing(one["variables"], other["variables"])
+    variables = [name for name in found if one["variables"].get(name) not in shown]
+    variables = [name for name in variables if name not in other["seen"]]
     if variables:
         said.append(f"variables of the script with other values: {_listed(variables)}")
     return said

@@ -3,7 +3,8 @@
 A record is a line of JSON::
 
     {"what": "saw", "epoch", "seen": {name: digest}, "chance", "held", "variables"}
-    {"what": "started", "parts", "own", "distributed"}   a run: parts by name, those of each rank
+    {"what": "started", "step", "parts", "own", "distributed"}   a run: where it begins, its parts
+                                             by name, those of which each rank has its own
     {"what": "begins", "seen"}               what was loaded, before the first mini-batch
     {"what": "batches"}                      a loader is followed by `run.batches`
     {"what": "boundary", "epoch", "whole", "stop"}   the run counted a mini-batch; is it to leave?
@@ -14,6 +15,7 @@ A record is a line of JSON::
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -48,6 +50,9 @@ class Watcher:
         self._workers = workers
         self._count = 0
         self._is_shown = False  # by the script itself, since the boundary before
+        # Records from that of a mini-batch on which the script has not shown before its boundary:
+        # it may do so after it, as hooks of a module do that come after those of callbacks.
+        self._kept: list[dict[str, object]] = []
         self._run: WatchedRun | None = None
 
     def workers(self, number: int) -> int:
@@ -58,8 +63,16 @@ class Watcher:
         self._write(what="begins", seen=digests(values))
 
     def saw(self, epoch: int | None, values: Mapping[str, object]) -> None:
+        if self._kept:
+            self._kept[0] = self._record_of(epoch, values)
+            self._give()
+            return
         self._count += 1
         self._is_shown = True
+        self._write(**self._record_of(epoch, values))
+        self.reached(self._count)
+
+    def _record_of(self, epoch: int | None, values: Mapping[str, object]) -> dict[str, object]:
         parts: Mapping[str, object] = {}
         if self._run is not None:
             epoch = self._run.epoch if epoch is None else epoch
@@ -67,14 +80,18 @@ class Watcher:
             values = {**values, **{name: shown[name] for name in shown if name not in values}}
         chance = {name: digest(each) for name, each in state.chance().items()}
         states, variables = held(sys._getframe(1), parts)  # noqa: SLF001  there is no other way
-        self._write(
-            what="saw",
-            epoch=epoch,
-            seen=digests(values),
-            chance=chance,
-            held=states,
-            variables=variables,
-        )
+        return {
+            "what": "saw",
+            "epoch": epoch,
+            "seen": digests(values),
+            "chance": chance,
+            "held": states,
+            "variables": variables,
+        }
+
+    def reached(self, count: int) -> None:
+        """Hear of a mini-batch of this process, from 1, once and before its boundary."""
+        del count
         self._passes("saw")
 
     def started(self, begun: WatchedRun) -> None:
@@ -84,6 +101,7 @@ class Watcher:
         is_distributed = distributed is not None and distributed.is_available()
         self._write(
             what="started",
+            step=begun.steps_done,
             parts=list(begun.parts),
             own=begun.own_parts,
             distributed=is_distributed and distributed.is_initialized(),
@@ -94,8 +112,11 @@ class Watcher:
     def counts(self, counted: WatchedRun) -> None:
         """Take a mini-batch that the run is about to count."""
         self._run = counted
+        self._give()
         if not self._is_shown:
-            self.saw(None, {})
+            self._count += 1
+            self._kept = [self._record_of(None, {})]
+            self.reached(self._count)
         self._is_shown = False
 
     def passed(self, counted: WatchedRun, *, is_stop: bool) -> None:
@@ -119,8 +140,20 @@ class Watcher:
             Path(os.environ[channel.SUSPEND]).touch()
 
     def _write(self, **record: object) -> None:
+        if self._kept:
+            self._kept.append(record)
+            return
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()  # a run leaves by os._exit
+
+    def ends(self) -> None:
+        """Write what is kept: the process is about to end."""
+        self._give()
+
+    def _give(self) -> None:
+        kept, self._kept = self._kept, []
+        for record in kept:
+            self._write(**record)
 
 
 class WatchedRun(run.Run):
@@ -144,9 +177,20 @@ class WatchedRun(run.Run):
             self._watcher().evaluating()
             yield batch
 
+    def saved(self, path: Path, size: int) -> None:
+        self._watcher().ends()
+        super().saved(path, size)
+
     def resume(self) -> None:
         super().resume()
         self._watcher().started(self)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        # An adapter says what it trains after `start`. Has that been loaded there?
+        is_loaded = name == "observed" and self.resumed_from is not None
+        if is_loaded and self._parts.load is not None:
+            self._watcher().begins(self.shown())
 
     @property
     def parts(self) -> Mapping[str, object]:
@@ -167,4 +211,5 @@ def watch(watcher: Watcher) -> None:
     """Have the script's own calls, and every run of this process, reach a watcher."""
     showing.watcher = watcher
     WatchedRun.watcher = watcher
+    atexit.register(watcher.ends)
     run.made_kind = WatchedRun

@@ -195,22 +195,20 @@ print("step weights", *map(digest, model.state_dict().values()))
 """
 
 WATCHED = f"""
-import hashlib, os
+import hashlib, os, sys
 from shunter import train
-class Watched:
-    def __init__(self, **named):
-        self.run = started(**named)
-    def __getattr__(self, name):
-        return getattr(self.run, name)
-    def step(self):
-        digests = [hashlib.sha256(each.tobytes()).hexdigest()[:16] for each in arrays()]
-        print("\\nstep", self.run.steps_done + 1, *digests, flush=True)  # after a bar of progress
-        if self.run.steps_done + 1 == int(os.environ["STOP_AT"]):
-            {ASKS}
-        self.run.step()
-started, train.start = train.start, Watched
+from shunter.train.run import Run
+def boundary(run, counted=Run.boundary):
+    digests = [hashlib.sha256(each.tobytes()).hexdigest()[:16] for each in arrays()]
+    # After a bar of progress, and in one piece: Keras draws that in a thread.
+    sys.stdout.write(" ".join(["\\nstep", str(run.steps_done + 1), *digests]) + "\\n")
+    sys.stdout.flush()
+    if run.steps_done + 1 == int(os.environ["STOP_AT"]):
+        {ASKS}
+    return counted(run)
+Run.boundary = boundary
 """
-"""Lets `run.step()` of a program print what `arrays()` holds, and ask."""
+"""Lets each step of a program print what `arrays()` holds, and ask."""
 
 GIVEN = {
     "DataLoader": """
@@ -236,13 +234,8 @@ inner = keras.Sequential([keras.layers.Dense(8), keras.layers.Dropout(0.5), kera
 model = keras.Sequential([keras.Input((4,)), keras.layers.GaussianNoise(0.1), inner])
 model.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse")
 def arrays():
+    getattr(model, "jax_state_sync", lambda: None)()
     return [keras.ops.convert_to_numpy(each) for each in model.variables]
-""",
-    "stable_baselines3": """
-import torch
-torch.set_num_threads(1)
-def arrays():
-    return [each.numpy() for each in model.policy.state_dict().values()] + [model._last_obs]
 """,
     "orbax": """
 import jax.numpy as jnp

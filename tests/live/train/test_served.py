@@ -1,6 +1,6 @@
 """Training jobs that a real scheduler preempts and suspends: exact, or refused at once.
 
-Libraries that are in no lock file (keras, jax, orbax-checkpoint, stable-baselines3, torchdata) may
+Libraries that are in no lock file (keras, jax, orbax-checkpoint, torchdata) may
 lie in a folder of their own, which `PYTHONPATH` names; `SHUNTER_THOROUGH=1` tries them all.
 """
 
@@ -23,21 +23,10 @@ from tests.live.train.test_loops import IN_CI, MORE, REFUSED
 pytestmark = [pytest.mark.live, pytest.mark.xdist_group("served")]
 
 THOROUGH = pytest.mark.thorough
-REPLAYED = (
-    ("PPO", "DQN"),
-    ("n_steps=64", "learning_starts=100, train_freq=64, buffer_size=1000"),
-    ("    rest = ", '    model.save_replay_buffer(folder / "replay.pickle")\n    rest = '),
-    (
-        "    model.action_space =",
-        '    model.load_replay_buffer(folder / "replay.pickle")\n    model.action_space =',
-    ),
-)
 HOW_TO: Mapping[str, str] = {
     "how-to": "DataLoader",
     "keras on torch": "keras",
     "keras on jax": "keras",
-    "stable-baselines3": "stable_baselines3",
-    "stable-baselines3 with a replay buffer": "stable_baselines3",
     "orbax": "orbax",
 }
 """Programs of the how-to, and the library by which each is found there."""
@@ -59,8 +48,6 @@ def program_of(kind: str) -> Program:
     if kind not in HOW_TO:
         return Program(LOOP, (kind,))
     text = of_how_to(HOW_TO[kind])
-    for old, new in REPLAYED if "replay" in kind else ():
-        text = text.replace(old, new)
     backend = kind.removeprefix("keras on ")
     return Program(text, variables=(("KERAS_BACKEND", backend), ("JAX_PLATFORMS", "cpu")))
 

@@ -7,7 +7,7 @@ asked for.
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,12 @@ SAVES = LIGHTNING.replace("suspension()\n", "suspension(save_every=1)\n", 1)
 WARNING = (
     "ended with status 0 when SIGTERM told it to leave, which is no sign of its end: it goes on"
 )
-SETTINGS = {"SHUNTER_BACKEND__LOCAL__SUSPEND_SIGNAL": "SIGTERM"}
 
 
 def restarted(served: Served) -> None:
     """Kill the daemon, and let another one take over."""
     served.end(signal.SIGKILL)
-    served.start(**SETTINGS)
+    served.start()
 
 
 def steps(printed: bytes) -> dict[str, str]:
@@ -52,9 +51,11 @@ def printed(served: Served, job: str, document: Mapping[str, Any]) -> list[dict[
 class BySigterm(Served):
     """A daemon that asks jobs of mode `signal` to leave by SIGTERM."""
 
-    def __enter__(self) -> "Served":
-        self.start(**SETTINGS)
-        return self
+    def start(
+        self, file_bytes_most: int | None = None, options: Sequence[str] = (), **variables: str
+    ) -> None:
+        settings = {"SHUNTER_BACKEND__LOCAL__SUSPEND_SIGNAL": "SIGTERM", **variables}
+        super().start(file_bytes_most, options, **settings)
 
 
 def test_lightning_that_ends_with_0_at_sigterm_goes_on_exactly_and_its_owner_is_told(

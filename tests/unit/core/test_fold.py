@@ -62,6 +62,14 @@ def test_rules_cover_exactly_the_kinds_of_events() -> None:
     assert set(RULES) == set(KINDS.values())
 
 
+def test_warning_counts_among_the_notes_of_its_attempt_and_changes_nothing_else() -> None:
+    state, warned = replay(RUNNING), replay([*RUNNING, facts.JobWarned(0, J0, 1, "of chance", 7)])
+    job = warned.jobs[J0]
+    assert job.notes == 1
+    job.notes = 0
+    assert encode_record(job) == encode_record(state.jobs[J0])
+
+
 ILLEGAL: dict[str, list[tuple[Sequence[Event], Event]]] = {
     "job j0 was submitted twice": [(QUEUED, job_submitted(0))],
     "{} of job j0, which is unknown": [
@@ -93,6 +101,7 @@ ILLEGAL: dict[str, list[tuple[Sequence[Event], Event]]] = {
     "{} of attempt 2": [
         (LAUNCHED, attempt_started(0, attempt=2)),
         (RUNNING, facts.AttemptEnded(0, J0, 2, 0)),
+        (RUNNING, facts.JobWarned(0, J0, 2, "of nothing")),
         (RUNNING, facts.AttemptLost(0, J0, 2, "node")),
     ],
     "attempt 1 of job j0 started twice": [

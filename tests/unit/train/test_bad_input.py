@@ -318,6 +318,18 @@ def test_full_disk_in_mid_save_is_told_and_the_checkpoint_before_is_kept(
     assert ran(2).stdout == "at 3\n"
 
 
+def test_save_that_fails_is_told_on_the_job_once(
+    supervisor: Supervisor, store: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = started(store, supervisor, model=Model())
+    store.write_text("no folder")
+    for _ in range(3):
+        run.save()
+    (told,) = warnings(supervisor)
+    assert told.startswith("checkpoint failed: ")
+    assert capfd.readouterr().err.count("shunter: checkpoint failed: ") == 3
+
+
 class Growing:
     """A list that each mini-batch makes longer."""
 
@@ -430,7 +442,7 @@ def test_run_that_never_comes_to_a_boundary_is_warned_of_once(
         if number == FEW_BATCHES + 3:
             assert warnings(supervisor) == []
             supervisor.ask()
-    run.finish()
+    run.exits()
     (told,) = warnings(supervisor)
     assert told == (
         f"the run is asked to leave, and {FEW_BATCHES + 5} batches have passed since the last "
@@ -476,7 +488,7 @@ def test_run_that_ends_without_a_boundary_though_asked_is_warned_of(
 ) -> None:
     run = run_of(supervisor, store, Model())
     supervisor.ask()
-    run.finish()
+    run.exits()
     (told,) = warnings(supervisor)
     assert "asked to leave, and ends without having come to a boundary" in told
 
@@ -485,5 +497,5 @@ def test_run_that_ends_as_it_is_asked_is_not_warned_of(supervisor: Supervisor, s
     run = run_of(supervisor, store, Model())
     run.step()
     supervisor.ask()
-    run.finish()
+    run.exits()
     assert warnings(supervisor) == []

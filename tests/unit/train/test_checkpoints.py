@@ -88,3 +88,50 @@ def test_what_the_script_writes_itself_counts(tmp_path: Path) -> None:
     folder, size = store(tmp_path).write(1, {}, more)
     assert size > 1000
     assert store(tmp_path).latest() == folder
+
+
+def two_ranks(folder: Path) -> list[Checkpoints]:
+    return [Checkpoints(folder, attempt=1, rank=rank, world=2) for rank in (0, 1)]
+
+
+def test_checkpoint_that_one_rank_could_not_save_leaves_nothing(tmp_path: Path) -> None:
+    def weights(folder: Path) -> None:
+        (folder / "weights").write_text("many")
+
+    def full(_: Path) -> None:
+        raise OSError(28, "no space left on device")
+
+    first, second = two_ranks(tmp_path)
+    for store_of_rank in (first, second):
+        store_of_rank.write(1, {}, weights)
+    whole = first.latest()
+    assert whole is not None
+    half, _ = first.write(2, {}, weights)
+    with pytest.raises(OSError, match="no space left"):
+        second.write(2, {}, full)
+    assert (half / "weights").exists()
+    second.give_up()
+    first.give_up(half)
+    assert [path.name for path in sorted(half.parent.iterdir())] == [whole.name]
+    assert first.latest() == whole
+
+
+def test_folder_that_is_no_checkpoint_of_ours_is_left_alone(tmp_path: Path) -> None:
+    own = tmp_path / "checkpoint-40"
+    own.mkdir()
+    first, second = two_ranks(tmp_path)
+    for store_of_rank in (first, second):
+        store_of_rank.give_up(own)
+        store_of_rank.give_up()
+    assert own.exists()
+
+
+def test_remains_of_older_attempts_are_removed_with_what_is_kept_no_more(tmp_path: Path) -> None:
+    remains = tmp_path / "attempt-000001" / "step-000000000003"
+    remains.mkdir(parents=True)
+    for step in range(KEPT):
+        store(tmp_path, 2).write(step, {})
+        assert remains.exists()
+        store(tmp_path, 2).prune()
+    assert not remains.exists()
+    assert len(sorted(tmp_path.glob("attempt-*/step-*"))) == KEPT

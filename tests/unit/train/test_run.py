@@ -125,6 +125,22 @@ def test_checkpoint_that_nobody_asked_for_is_told_too(supervisor: Supervisor, st
     assert not supervisor.told("acknowledged")
 
 
+def test_folder_that_a_script_names_relatively_is_told_in_full(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor is somewhere else."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("own")
+    folder.mkdir()
+    (folder / "weights").touch()
+    run = run_of(supervisor, None, Model())
+    supervisor.ask()
+    assert run.boundary()
+    with pytest.raises(Left):
+        run.saved_by_script(folder)
+    assert supervisor.told("saved")[0]["checkpoint"] == str(tmp_path / "own")
+
+
 def test_failed_checkpoint_is_told_and_the_run_goes_on(supervisor: Supervisor, store: Path) -> None:
     store.write_text("no folder")
     run = run_of(supervisor, store, Model())
@@ -216,6 +232,13 @@ def test_warning_is_told_once(supervisor: Supervisor, capfd: pytest.CaptureFixtu
         {"what": "warned", "text": "the order is drawn again", "step": 0}
     ]
     assert capfd.readouterr().err == "shunter: warning: the order is drawn again\n"
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "\U0001f600"])
+def test_long_warning_is_told_in_its_beginning(supervisor: Supervisor, letter: str) -> None:
+    run_of(supervisor, None, Model()).warn(letter * 5000)
+    (told,) = supervisor.told("warned")
+    assert 250 <= len(told["text"]) <= 500
 
 
 def test_channel_that_vanished_does_not_stop_the_training(supervisor: Supervisor) -> None:

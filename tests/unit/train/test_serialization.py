@@ -5,12 +5,14 @@ import datetime as dt
 import decimal
 import enum
 import functools
+import io
 import json
 import pathlib
 import pickle
 import sys
 import types
 import typing
+import zipfile
 from argparse import Namespace
 from pathlib import Path
 from types import ModuleType
@@ -176,3 +178,49 @@ def test_checkpoint_that_could_not_be_read_is_told_as_failed_and_the_one_before_
         assert [each["step"] for each in supervisor.told("saved")] == [3]
     resumed: Any = Part()
     assert run_of(None, tmp_path / "checkpoints", resumed, 2).steps_done == 3
+
+
+def safetensors(content: bytes) -> bytes:
+    header = json.dumps({"w": {"dtype": "U8", "shape": [9], "data_offsets": [0, 9]}}).encode()
+    return len(header).to_bytes(8, "little") + header + content
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state.json", b'{"step": 3}'),
+        ("model.safetensors", safetensors(b"x" * 9)),
+        ("notes.txt", b"PK"),
+    ],
+)
+def test_file_of_a_trainer_that_is_whole_is_not_refused(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    serialization.check_file(tmp_path / name)
+    serialization.check_file(tmp_path / "absent.json")
+    serialization.check_file(tmp_path)
+
+
+def archived() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("data/0", b"x" * 99)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kept", [0, 4, 20])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state.json", b'{"step": 3, "rate": [0.1, 0.2]}'),
+        ("model.safetensors", safetensors(b"x" * 9)),
+        ("optimizer.pt", archived()),
+    ],
+)
+def test_file_of_a_trainer_that_is_cut_off_is_refused(
+    tmp_path: Path, name: str, content: bytes, kept: int
+) -> None:
+    (tmp_path / name).write_bytes(content[: kept or -3])
+    with pytest.raises(OSError, match="cut off"):
+        serialization.check_file(tmp_path / name)

@@ -106,7 +106,7 @@ SLURM = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}
 
 def test_variables_of_a_job_of_slurm_that_did_not_start_this_process() -> None:
     (text,) = warned(SLURM)
-    assert text.startswith("SLURM_JOB_ID and SLURM_NTASKS are of a job of Slurm that has not")
+    assert "named in its environment (SLURM_JOB_ID, SLURM_NTASKS): Lightning" in text
     (text,) = warned({**SLURM, "SLURM_TASK_PID": "4194304"})
     assert warned({**SLURM, "SLURM_TASK_PID": str(os.getppid())}) == []
     assert warned({**SLURM, "SLURM_TASK_PID": str(os.getpid())}) == []

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: make live does it")
 
-from shunter.train import channel, serialization
+from shunter.train import archives, channel, serialization
 from shunter.train.adapters import huggingface
 from shunter.train.batches import Batches
 from tests.unit.train.toy import Supervisor
@@ -192,6 +192,46 @@ def test_tensor_that_changed_on_its_way_into_the_file_is_not_saved(
     monkeypatch.setattr(torch, "save", damaging)
     with pytest.raises(OSError, match="does not hold what was written"):
         serialization.write(tmp_path / "state", torch.full((64,), 7, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.rand(4).to_sparse(),
+        torch.rand(4).as_subclass(torch.nn.Parameter),
+        torch.arange(6).reshape(2, 3).t()[1:],
+        torch.tensor(1.0, dtype=torch.bfloat16),
+        torch.zeros(0),
+        torch.tensor([float("nan"), -0.0]),
+        torch.complex(torch.rand(2), torch.rand(2)).conj(),
+        torch.nn.Linear(2, 2),
+    ],
+    ids=lambda value: str(type(value).__name__),
+)
+def test_tensor_of_any_kind_is_proven(tmp_path: Path, value: Any) -> None:
+    """Where bytes cannot be compared with those in memory, checksums are looked at."""
+    state = value.state_dict() if isinstance(value, torch.nn.Module) else value
+    found = through(tmp_path / "state", {"value": state})["value"]
+    if isinstance(value, torch.nn.Module):
+        assert all(torch.equal(found[name], state[name]) for name in state)
+        return
+    assert (found.dtype, found.shape, found.layout) == (value.dtype, value.shape, value.layout)
+    if value.layout == torch.strided:
+        assert torch.equal(found.isnan(), value.isnan())
+        assert torch.equal(found.nan_to_num(), value.nan_to_num())
+
+
+def test_proof_compares_every_storage_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of a tensor lies where the tensor does: its bytes are not read twice."""
+    sound: Any = archives.is_sound
+    monkeypatch.setattr(archives, "is_sound", lambda _: pytest.fail("checksums"))
+    weights = torch.rand(1000)
+    prove = serialization.put(tmp_path / "state", {"all": weights, "some": weights[10:20]})
+    prove()
+    weights[15] += 1.0  # the file no longer holds what is in memory
+    with pytest.raises(OSError, match="does not hold what was written"):
+        prove()
+    assert sound(tmp_path / "state")
 
 
 def test_checkpoint_that_the_trainer_could_not_read_is_left_out(tmp_path: Path) -> None:

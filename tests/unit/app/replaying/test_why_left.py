@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask import read_histories, wait_of
+from shunter.ask import Verifier, read_histories, wait_of
 from shunter.ask.why import details, document, headline, how_ended
-from shunter.core import DEPARTURES_MOST, Input, State, SubmitJob
+from shunter.core import DEPARTURES_MOST, Input, ReleaseJob, State, SubmitJob, SuspendJob
 from shunter.core.fold import replay
 from shunter.core.planning import RoundRules
 from shunter.events import (
@@ -23,6 +23,7 @@ from shunter.events import (
     Event,
     GpusReleased,
     JobCancelRequested,
+    JobFailed,
     JobHeld,
     JobReleased,
     JobRetried,
@@ -30,6 +31,7 @@ from shunter.events import (
     JobWarned,
     LaunchFailed,
     Reason,
+    SchedulerStarted,
     Wait,
     WaitReasonChanged,
     decode_record,
@@ -47,6 +49,7 @@ from tests.factories import (
     round_planned,
     servers,
 )
+from tests.replay.eventful_run import RECORD
 from tests.replay.recording import Recorded, asked, reading, rebuilt
 
 J0 = job_id(0)
@@ -100,6 +103,33 @@ def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_f
     assert "failed (left 8 times in a row by itself (exit code 75) without progress)" in failed
     assert ended[0] == "left by itself"
     assert "launch failed" not in f"{once} {again} {failed}"
+
+
+def test_failure_of_who_ends_with_0_each_time_it_is_to_leave_is_decided_again_the_same() -> None:
+    chosen = policy()
+    world = World(servers=servers(4), is_live=True, bounds_departures=True)
+    core, begun = world.scheduler(chosen, instant=False)
+    events = [
+        replace(event, config=RECORD) if isinstance(event, SchedulerStarted) else event
+        for event in begun
+    ]
+    spec = replace(job_spec(4), retries=1)
+    events += core.step(0, [SubmitJob(0, J0, spec)])[0]
+    for attempt in (1, 2):
+        at_us = 10 * attempt
+        events += core.step(at_us, [AttemptStarted(at_us, J0, attempt)])[0]
+        events += core.step(at_us, [JobWarned(at_us, J0, attempt, "of chance")])[0]
+        events += core.step(at_us, [SuspendJob(at_us, J0, "ana")])[0]
+        ended = JobSuspended(at_us, J0, attempt, exit_code=0)
+        events += core.step(at_us, [ended, GpusReleased(at_us, J0, attempt)])[0]
+        if attempt == 1:
+            events += core.step(at_us, [ReleaseJob(at_us, J0, "ana")])[0]
+    (failed,) = [event for event in events if isinstance(event, JobFailed)]
+    events += core.step(99, [SubmitJob(99, job_id(1), job_spec(4))])[0]
+    assert failed.cause.startswith("ended 2 times in a row with exit code 0 when asked to leave")
+    assert Verifier(rebuilt(chosen, core.rules)).take(list(events)) is None
+    other = [replace(failed, cause="another") if each is failed else each for each in events]
+    assert Verifier(rebuilt(chosen, core.rules)).take(other) is not None
 
 
 def test_last_warning_to_its_owner_is_told_in_one_line_and_others_are_counted() -> None:

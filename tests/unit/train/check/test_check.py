@@ -109,6 +109,7 @@ def test_script_that_resumes_exactly_is_told_so(tmp_path: Path) -> None:
     assert "no boundary of these kinds: accumulation" in found.output
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -167,6 +168,7 @@ def test_what_is_lost_is_named(
         assert words in found.because + "\n"
 
 
+@pytest.mark.live
 def test_evaluation_that_changes_what_is_trained_is_found(tmp_path: Path) -> None:
     """Only where it is interrupted in mid-evaluation does this script go on otherwise."""
     found = checked(
@@ -181,6 +183,7 @@ def test_evaluation_that_changes_what_is_trained_is_found(tmp_path: Path) -> Non
     assert "loaded with other bits than it was saved with: momentum" in found.because
 
 
+@pytest.mark.live
 def test_accumulated_gradients_are_waited_for(tmp_path: Path) -> None:
     script = changed(
         *("def main():\n", "run.is_whole = lambda: run.steps_done % 3 == 0\n\n\ndef main():\n"),
@@ -206,6 +209,19 @@ STEP_OF_THREE = """
 """
 
 
+@pytest.mark.live
+def test_script_may_show_a_mini_batch_after_its_boundary(tmp_path: Path) -> None:
+    """Hooks of a module come after those of callbacks."""
+    shows = "            check.saw(batch=x, loss=loss, model=model)\n"
+    step = "            run.step()\n"
+    found = checked(tmp_path, changed(shows + step, step + shows))
+    assert found.code == 0, found.output + found.error
+    assert "18 mini-batches" in found.output
+    assert found.outcomes("mid-epoch") == ["exact"]
+    lost = changed(shows + step, step + shows, ", noise=noise", "")
+    assert checked(tmp_path, lost).code == 1
+
+
 def test_script_that_ends_with_status_0_when_asked_is_wrong(tmp_path: Path) -> None:
     ends = "if os.path.exists(os.environ.get('SHUNTER_SUSPEND', '')): raise SystemExit"
     found = checked(
@@ -222,6 +238,7 @@ def test_script_that_ends_with_status_0_when_asked_is_wrong(tmp_path: Path) -> N
     assert "it was asked to leave, and ended with status 0 without having saved" in found.because
 
 
+@pytest.mark.live
 def test_script_that_is_told_to_leave_and_does_not_is_wrong(tmp_path: Path) -> None:
     script = changed("run.step()", "run.boundary()", "run.evaluate(Loader())", "Loader()")
     found = checked(tmp_path, script)
@@ -229,6 +246,7 @@ def test_script_that_is_told_to_leave_and_does_not_is_wrong(tmp_path: Path) -> N
     assert "it was told to leave (`run.boundary()` was true), and ended with" in found.because
 
 
+@pytest.mark.live
 def test_script_that_cannot_save_is_wrong_though_it_trains_to_its_end(tmp_path: Path) -> None:
     found = checked(tmp_path, changed("value=0.0)", "value=0.0, log=print)"))
     assert found.code == 1
@@ -236,6 +254,7 @@ def test_script_that_cannot_save_is_wrong_though_it_trains_to_its_end(tmp_path: 
     assert "it could not save: TypeError: ['parts']['momentum']['log']" in found.because
 
 
+@pytest.mark.live
 def test_script_that_does_not_load_is_wrong(tmp_path: Path) -> None:
     found = checked(
         tmp_path,
@@ -315,6 +334,7 @@ def test_run_that_shows_nothing_is_refused(tmp_path: Path) -> None:
     assert "there is nothing to compare: give `train.start` what it trains" in found.error
 
 
+@pytest.mark.live
 def test_script_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     waits = "    if run.resumed_from: __import__('time').sleep(60)\n"
     found = checked(
@@ -338,6 +358,7 @@ def test_script_gets_its_own_arguments(tmp_path: Path) -> None:
     assert checked(tmp_path, script, "--random", "no").code == 2
 
 
+@pytest.mark.live
 def test_what_a_script_reads_by_a_relative_path_can_be_linked(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("1")
     script = changed("def main():\n", "def main():\n    open('data.csv')\n")
@@ -350,6 +371,7 @@ def test_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert (found.code, found.error) == (2, "error: none: no such file\n")
 
 
+@pytest.mark.live
 def test_module_beside_a_script_is_its_own_in_each_process(tmp_path: Path) -> None:
     """It draws when it is imported: a resumed run must not find what another process drew."""
     (tmp_path / "beside.py").write_text("import random\nnoise = random.SystemRandom().random()\n")
@@ -363,6 +385,7 @@ def test_module_beside_a_script_is_its_own_in_each_process(tmp_path: Path) -> No
     assert "two undisturbed runs differ at mini-batch 1 in loss, model" in found.error
 
 
+@pytest.mark.live
 def test_library_that_prints_when_it_is_imported_does_not_disturb(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     folder.mkdir()
@@ -373,6 +396,7 @@ def test_library_that_prints_when_it_is_imported_does_not_disturb(tmp_path: Path
     assert found.code == 0, found.output + found.error
 
 
+@pytest.mark.live
 def test_half_a_checkpoint_is_not_resumed(tmp_path: Path) -> None:
     found = checked(tmp_path, SCRIPT)
     assert found.outcomes("half saved") == ["exact", "exact"]
@@ -387,6 +411,7 @@ run = train.start(save=save, load=load, momentum=momentum, noise=noise)
 """
 
 
+@pytest.mark.live
 def test_half_of_what_a_script_saves_itself_is_not_resumed(tmp_path: Path) -> None:
     start = "run = train.start(model=model, momentum=momentum, noise=noise)\n"
     found = checked(tmp_path, changed(start, OWN))
@@ -394,7 +419,7 @@ def test_half_of_what_a_script_saves_itself_is_not_resumed(tmp_path: Path) -> No
     assert found.outcomes("half saved") == ["exact", "exact"]
 
 
-SILENT = """
+FIXED = """
 import pathlib
 def save(folder):
     pathlib.Path("latest").write_text(repr(model.weight))
@@ -404,21 +429,54 @@ run = train.start(save=save, load=load, momentum=momentum, noise=noise)
 """
 
 
-def test_script_that_trains_on_with_half_a_checkpoint_is_wrong(tmp_path: Path) -> None:
+@pytest.mark.live
+def test_script_that_saves_beside_its_checkpoints_is_wrong(tmp_path: Path) -> None:
+    """It is exact as long as nobody goes back to an earlier checkpoint."""
     start = "run = train.start(model=model, momentum=momentum, noise=noise)\n"
-    found = checked(tmp_path, changed(start, SILENT))
+    found = checked(tmp_path, changed(start, FIXED))
     assert found.code == 1
     assert found.outcomes("mid-epoch") == ["exact"]
-    assert found.outcomes("half saved") == ["failed", "failed"]
-    assert "half a checkpoint: it must refuse that, or go on from another" in found.because
+    assert found.outcomes("half saved") == ["different", "different"]
+    assert "it goes on from the checkpoint after mini-batch 4, with other bits" in found.because
 
 
+SILENT = """
+import pathlib
+from shunter import train
+from shunter.train import check
+weight, own = 0.5, pathlib.Path("own")
+run = train.start()
+for folder in sorted(own.glob("*"), key=lambda path: int(path.name))[-1:]:
+    weight, run.steps_done = float.fromhex((folder / "weight").read_text()), int(folder.name)
+while run.steps_done < 12:
+    weight -= 0.1 * (weight - 1)
+    check.saw(run.steps_done // 4, weight=weight)
+    if run.boundary():
+        folder = own / str(run.steps_done)
+        folder.mkdir(parents=True)
+        (folder / "weight").write_text(weight.hex())
+        run.saved_by_script(folder)
+"""
+
+
+@pytest.mark.live
+def test_script_that_trains_on_with_half_a_checkpoint_is_wrong(tmp_path: Path) -> None:
+    found = checked(tmp_path, SILENT)
+    assert found.code == 1
+    assert found.outcomes("mid-epoch") == ["exact"]
+    assert found.outcomes("half saved") == ["failed", "refused"]
+    assert "it trains on with half a checkpoint: it must refuse that" in found.because
+    assert "it says: FileNotFoundError" in found.because
+
+
+@pytest.mark.live
 def test_checkpoint_of_other_ranks_is_refused(tmp_path: Path) -> None:
     found = checked(tmp_path, SCRIPT)
     assert found.outcomes("other ranks") == ["refused"]
     assert "is of 1 rank, this run has 2: name what is equal on all ranks" in found.because
 
 
+@pytest.mark.live
 def test_script_whose_parts_are_equal_on_all_ranks_is_not_tried_under_others(
     tmp_path: Path,
 ) -> None:
@@ -463,6 +521,7 @@ for epoch in run.epochs(2):
 """
 
 
+@pytest.mark.live
 @TRAINS
 def test_loader_of_torch_is_tried_with_other_workers(tmp_path: Path) -> None:
     found = checked(tmp_path, TORCH, options=("--random", "0"))
@@ -470,6 +529,7 @@ def test_loader_of_torch_is_tried_with_other_workers(tmp_path: Path) -> None:
     assert found.outcomes("other workers") == ["exact", "exact"]
 
 
+@pytest.mark.live
 @TRAINS
 def test_optimizer_of_torch_that_is_no_part_is_named(tmp_path: Path) -> None:
     lost = TORCH.replace(", optimizer=optimizer)", ")")
