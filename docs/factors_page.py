@@ -19,15 +19,17 @@ HEAD = ("| model | place | left | | source |", "|---|---|---|---|---|")
 PAGE = Path(__file__).with_name("reference") / "factors.md"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "gpu" / "results.json"
 NONE_YET = """\
-Nothing yet: all figures of this page are papers', and so are pairs in `builtin:gavel`. On a machine with a GPU and PyTorch, in under ten minutes,
+Nothing yet: all figures of this page are papers', and so are pairs in `builtin:gavel`. On a machine
+with a GPU and PyTorch, in under ten minutes,
 
 ```bash
 benchmarks/gpu/run --out benchmarks/gpu/results.json
 python -m docs.factors_page
 ```
 
-measures what suspending and resuming cost by GB, what two jobs on one GPU leave of each other with and without MPS, what a turn by SIGSTOP costs,
-how long a job takes to its next boundary, and CUDA's own checkpoints of a process, and writes it here."""
+measures what suspending and resuming cost by GB, what two jobs on one GPU leave of each other with
+and without MPS, what a turn by SIGSTOP costs, how long a job takes to its next boundary, and CUDA's
+own checkpoints of a process, and writes it here."""
 
 
 def page(results: Path = RESULTS) -> str:

@@ -23,6 +23,7 @@ FACELESS = {
     "shunter.backends": "holds one chapter, which the simulated backend and the live ones share",
     "shunter.train": SDK,
     "shunter.train.adapters": SDK,
+    "shunter.train.check": SDK,
     "shunter.events.log.migrations": "is a folder that Alembic reads",
     "shunter.events.log.migrations.versions": "is a folder that Alembic reads",
 }

@@ -19,6 +19,7 @@ import atexit
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,7 +191,8 @@ class WatchedRun(run.Run):
         # An adapter says what it trains after `start`. Has that been loaded there?
         is_loaded = name == "observed" and self.resumed_from is not None
         if is_loaded and self._parts.load is not None:
-            self._watcher().begins(self.shown())
+            with suppress(Exception):  # what it trains may not be there yet
+                self._watcher().begins(self.shown())
 
     @property
     def parts(self) -> Mapping[str, object]:
