@@ -53,7 +53,7 @@ def main():
             "steps_per_print": 10_000,
         },
     )
-    data = TensorDataset(torch.randn(88, 6), torch.arange(88) % 3)
+    data = TensorDataset(torch.randn(96, 6), torch.arange(96) % 3)
     loader = DataLoader(data, 8, shuffle=True, num_workers=check.workers(0))
     validation = DataLoader(data, 44)
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FILE = "ultralytics.state"
 WEIGHTS, RESULTS = ("last.pt", "best.pt"), "results.csv"
+UNCHECKED = (
+    "the adapter for Ultralytics is not checked to be exact: a resumed run may have other bits"
+)
 WORKERS = (
     "workers of an Ultralytics loader outlive an epoch: after a resume what they draw (mosaics, "
     "flips, colours) is not what an undisturbed run draws; `workers=0` is exact"
@@ -79,6 +82,7 @@ class _Training:
             **self._options,
         )
         self.run.observed = self._observed
+        self.run.warn(UNCHECKED)
         if trainer.train_loader.num_workers:
             self.run.warn(WORKERS)
         self.boundary = Boundary(self.run)
