@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 from shunter.train.check.attempts import LIMIT_S, Script
 from shunter.train.check.damage import damaged
 from shunter.train.check.points import KINDS, batches_of, points
-from shunter.train.check.verdicts import differing, ended_with, first_difference, verdict
+from shunter.train.check.verdicts import (
+    differing,
+    ended_with,
+    first_difference,
+    keep_steady,
+    listed,
+    verdict,
+)
 from shunter.train.check.warm import imported_by
 
 if TYPE_CHECKING:
@@ -92,7 +99,9 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
         first = _trained(runs, scratch / "first")
         # Another order of sets, and no import in common.
         with Script(script, told.words, **options, hash_seed=1) as others:
-            _check_equal(first, _trained(others, scratch / "second"))
+            second = _trained(others, scratch / "second")
+        _check_equal(first, second)
+        keep_steady(first.saw, second.saw)
         batches = batches_of(first.records)
         _say(f"{script}: {len(batches)} mini-batches; two undisturbed runs are equal")
         found = []
@@ -102,6 +111,7 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
             if tried is not None:
                 found.append(tried)
                 _show(tried)
+    _note(found)
     has = {point.kind for point in chosen}
     lacking = [kind for kind in KINDS if kind not in has]
     if lacking:
@@ -111,10 +121,24 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
             "script": script.name,
             "batches": len(batches),
             "lacking": lacking,
-            "points": [each._asdict() for each in found],
+            "points": [_as_json(each) for each in found],
         }
         Path(told.json).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return _summed_up(found)
+
+
+def _note(found: Sequence[Verdict]) -> None:
+    """Say once which variables begin again, though nothing that is trained depends on them."""
+    names = list(dict.fromkeys(name for each in found for name in each.others))
+    if names:
+        _say(
+            "exact, but these variables of the script have other values after a stop: "
+            f"{listed(names)}: keep in a part what decides anything"
+        )
+
+
+def _as_json(found: Verdict) -> dict[str, Any]:
+    return {name: value for name, value in found._asdict().items() if name != "others"}
 
 
 def _summed_up(found: Sequence[Verdict]) -> int:

@@ -48,6 +48,8 @@ class Verdict(NamedTuple):
     """The mini-batches after which it left."""
     because: tuple[str, ...] = ()
     differs_at: int | None = None
+    others: tuple[str, ...] = ()
+    """Of a run that is exact: the variables that are no parts and have other values at its end."""
 
     @property
     def is_good(self) -> bool:
@@ -70,11 +72,39 @@ def verdict(point: Point, attempts: Sequence[Attempt], undisturbed: Sequence[Rec
     seen = _seen(attempts)
     at = first_difference(seen, undisturbed)
     if at is None:
-        return Verdict(point.kind, EXACT if left else ENDED, asked, left)
+        return _of_the_end(
+            Verdict(point.kind, EXACT if left else ENDED, asked, left), seen, undisturbed
+        )
     because = _what_lacks(attempts, undisturbed, at)
     if len(seen) != len(undisturbed):
         because = (_counts(len(seen), len(undisturbed)), *because)
     return Verdict(point.kind, DIFFERENT, asked, left, because, at + 1)
+
+
+def _of_the_end(exact: Verdict, seen: Sequence[Record], undisturbed: Sequence[Record]) -> Verdict:
+    """Look at what a script holds at its last mini-batch, though all that it shows is equal."""
+    if not exact.left:
+        return exact
+    lost = _changed("held", seen[-1], undisturbed[-1])
+    if lost:
+        because = f"not given to train.start, and with other bits at the end: {listed(lost)}"
+        return exact._replace(outcome=DIFFERENT, because=(because,))
+    return exact._replace(others=tuple(_changed("variables", seen[-1], undisturbed[-1])))
+
+
+def keep_steady(first: Sequence[Record], second: Sequence[Record]) -> None:
+    """Leave out of a run what it holds that another undisturbed one holds otherwise: its folder."""
+    for one, other in zip(first, second):
+        for what in ("held", "variables"):
+            lasting = _shared(one[what], other[what])
+            one[what] = {
+                name: lasting[name] for name in lasting if lasting[name] == other[what][name]
+            }
+
+
+def _changed(what: str, one: Record, other: Record) -> list[str]:
+    """Return what a script holds in both mini-batches, with other bits."""
+    return [name for name in differing(one[what], other[what]) if name in one[what]]
 
 
 def _of_bad_input(
@@ -219,7 +249,7 @@ def _loaded_otherwise(before: Attempt, attempt: Attempt) -> list[str]:
         saved = before.saw[-1]["seen"] if before.saw else {}
         lost = [name for name in differing(record["seen"], saved) if name in record["seen"]]
         if lost:
-            said.append(f"loaded with other bits than it was saved with: {_listed(lost)}")
+            said.append(f"loaded with other bits than it was saved with: {listed(lost)}")
     return said
 
 
@@ -231,22 +261,23 @@ def _other_bits(one: Record, other: Record) -> list[str]:
     names = differing(one["seen"], other["seen"])
     equal = [name for name in other["seen"] if name not in names]
     if names:
-        said.append(f"other bits: {_listed(names)}; equal: {_listed(equal) or 'nothing'}")
+        said.append(f"other bits: {listed(names)}; equal: {listed(equal) or 'nothing'}")
     chances = differing(one["chance"], other["chance"])
     if chances:
-        said.append(f"random states that differ: {_listed(chances)}")
-    unsaved = [name for name in differing(one["held"], other["held"]) if name in one["held"]]
+        said.append(f"random states that differ: {listed(chances)}")
+    unsaved = _changed("held", one, other)
     if unsaved:
-        said.append(f"not given to train.start, and with other bits: {_listed(unsaved)}")
+        said.append(f"not given to train.start, and with other bits: {listed(unsaved)}")
     shown = {*one["seen"].values(), None}
     found = differing(one["variables"], other["variables"])
     variables = [name for name in found if one["variables"].get(name) not in shown]
     variables = [name for name in variables if name not in other["seen"]]
     if variables:
-        said.append(f"variables of the script with other values: {_listed(variables)}")
+        said.append(f"variables of the script with other values: {listed(variables)}")
     return said
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names in a line, or the first of many."""
     more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
     return ", ".join(names[:_NAMES_MAX]) + more

@@ -74,13 +74,14 @@ class Watcher:
         self.reached(self._count)
 
     def _record_of(self, epoch: int | None, values: Mapping[str, object]) -> dict[str, object]:
-        parts: Mapping[str, object] = {}
+        given: Mapping[str, object] = {}
         if self._run is not None:
             epoch = self._run.epoch if epoch is None else epoch
-            shown, parts = self._run.shown(), self._run.parts
+            shown = self._run.shown()
+            given = {**self._run.observed(), **self._run.parts}
             values = {**values, **{name: shown[name] for name in shown if name not in values}}
         chance = {name: digest(each) for name, each in state.chance().items()}
-        states, variables = held(sys._getframe(1), parts)  # noqa: SLF001  there is no other way
+        states, variables = held(sys._getframe(1), given)  # noqa: SLF001  there is no other way
         return {
             "what": "saw",
             "epoch": epoch,

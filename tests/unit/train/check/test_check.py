@@ -1,6 +1,7 @@
 """`python -m shunter.train.check` over real scripts, each with one thing that is wrong, or none."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -537,3 +538,54 @@ def test_optimizer_of_torch_that_is_no_part_is_named(tmp_path: Path) -> None:
     assert found.code == 1
     assert "other bits: model; equal: batch, loss" in found.because
     assert "not given to train.start, and with other bits: optimizer" in found.because
+
+
+EMA = """
+ema = torch.optim.swa_utils.AveragedModel(model)
+first, last = model[0], [model[2].weight]
+best = 1e9
+run = train.start(model=model, optimizer=optimizer)
+for epoch in run.epochs(2):
+    total = 0.0
+    for x in run.batches(loader):
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        ema.update_parameters(model)
+        total += loss.item()
+        best = min(best, total)
+        run.step()
+"""
+
+
+@pytest.mark.live
+@TRAINS
+def test_average_of_a_model_that_is_no_part_is_named(tmp_path: Path) -> None:
+    """All that is trained is equal, and yet what such a script keeps in the end is not."""
+    script = TORCH.partition("run = ")[0] + EMA
+    found = checked(tmp_path, script, options=("--random", "0"))
+    assert found.code == 1
+    assert found.outcomes("mid-epoch") == ["different"]
+    assert "not given to train.start, and with other bits at the end: ema" in found.because
+    assert "first" not in found.because
+    found = checked(tmp_path, script.replace("optimizer)\nfor", "optimizer, ema=ema)\nfor"))
+    assert found.code == 0, found.output + found.error
+    said = [line for line in found.output.splitlines() if line.startswith("exact, but these")]
+    assert len(said) == 1
+    assert "best, total" in said[0] or "total, best" in said[0], said
+    assert "model" not in said[0]
+    assert "last" not in said[0]
+
+
+@pytest.mark.live
+@TRAINS
+def test_modules_within_a_part_are_not_named(tmp_path: Path) -> None:
+    made = (
+        "one, two = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1)\n"
+        "model = torch.nn.Sequential(one, two)"
+    )
+    script = re.sub(r"model = .*", made, TORCH).replace(", optimizer=optimizer)", ")")
+    found = checked(tmp_path, script, options=("--random", "0"))
+    assert found.code == 1
+    assert "not given to train.start, and with other bits: optimizer\n" in found.because + "\n"
