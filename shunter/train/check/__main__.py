@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +24,13 @@ from shunter.train.check.verdicts import (
     first_difference,
     keep_steady,
     listed,
+    untried,
     verdict,
 )
 from shunter.train.check.warm import imported_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from shunter.train.check.attempts import Attempt, Record
     from shunter.train.check.points import Point
@@ -53,12 +56,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if lacking or not script.is_file():
         sys.stderr.write(f"error: {(lacking or [script])[0]}: no such file" + "\n")
         return 2
-    with tempfile.TemporaryDirectory(prefix="shunter-check-") as scratch:
-        try:
+    try:
+        with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="shunter-check-") as scratch:
             return _checked(script, told, Path(scratch))
-        except (UnfitError, SyntaxError, OSError) as error:
-            sys.stderr.write(f"error: {script}: {error}" + "\n")
-            return 2
+    except (UnfitError, SyntaxError, OSError) as error:
+        sys.stderr.write(f"error: {script}: {error}" + "\n")
+        return 2
+    except _EndedError as error:
+        return 128 + error.number
+
+
+class _EndedError(BaseException):
+    """A signal ends the check."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Leave by an exception where a signal comes, so that the script and its folder go as well."""
+
+    def end(number: int, frame: object) -> None:
+        del frame
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise _EndedError(number)
+
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = {
+        each: signal.signal(each, end)
+        for each in numbers
+        if signal.getsignal(each) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,10 +143,8 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
         found = []
         chosen = points(first.records, told.random, told.seed)
         for number, point in enumerate(chosen):
-            tried = _tried(runs, scratch / str(number), point, first.saw)
-            if tried is not None:
-                found.append(tried)
-                _show(tried)
+            found.append(_tried(runs, scratch / str(number), point, first.saw))
+            _show(found[-1])
     _note(found)
     has = {point.kind for point in chosen}
     lacking = [kind for kind in KINDS if kind not in has]
@@ -202,10 +236,8 @@ def _check_equal(first: Attempt, second: Attempt) -> None:
     )
 
 
-def _tried(
-    runs: Script, folder: Path, point: Point, undisturbed: Sequence[Record]
-) -> Verdict | None:
-    """Return what comes of a point; None: there is no checkpoint to damage."""
+def _tried(runs: Script, folder: Path, point: Point, undisturbed: Sequence[Record]) -> Verdict:
+    """Return what comes of a point."""
     attempts: list[Attempt] = []
     more: dict[str, str] | None = {}
     for number, workers in enumerate(point.workers):
@@ -213,7 +245,7 @@ def _tried(
         if point.damage and ask is None:
             more = damaged(point.damage, attempts[-1])
             if more is None:
-                return None
+                return untried(point, attempts)
         attempts.append(runs.run(folder, ask, workers, number + 1, more))
         if not attempts[-1].has_left:
             break

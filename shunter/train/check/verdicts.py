@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shunter.train.check.points import Point
 
 EXACT, DIFFERENT, FAILED, ENDED, REFUSED = "exact", "different", "failed", "ended", "refused"
+UNTRIED = "not tried"
 _TOLD = (
     "it was told to leave (`run.boundary()` was true), and ended with status 0 without having "
     "saved: call `run.step()`, or save and call `run.saved_by_script(folder)`"
@@ -41,7 +42,7 @@ class Verdict(NamedTuple):
     kind: str
     outcome: str
     """`exact`; `different`; `failed` (it did not save, or not go on); `ended` before it left; or,
-    of a checkpoint that must not be resumed as it is, `refused`."""
+    of a checkpoint that must not be resumed as it is, `refused`; `not tried`: it left no files."""
     asked: tuple[int, ...] = ()
     """The mini-batches after which it was asked to leave, counted over all attempts."""
     left: tuple[int, ...] = ()
@@ -79,6 +80,12 @@ def verdict(point: Point, attempts: Sequence[Attempt], undisturbed: Sequence[Rec
     if len(seen) != len(undisturbed):
         because = (_counts(len(seen), len(undisturbed)), *because)
     return Verdict(point.kind, DIFFERENT, asked, left, because, at + 1)
+
+
+def untried(point: Point, attempts: Sequence[Attempt]) -> Verdict:
+    """Say of a point that there was no checkpoint to damage."""
+    because = f"nothing to damage: where is what it saved? {point.damage} could not be tried"
+    return Verdict(point.kind, UNTRIED, *_places(attempts), (because,))
 
 
 def _of_the_end(exact: Verdict, seen: Sequence[Record], undisturbed: Sequence[Record]) -> Verdict:

@@ -1,9 +1,12 @@
 """`python -m shunter.train.check` over real scripts, each with one thing that is wrong, or none."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -345,6 +348,76 @@ def test_script_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     )
     assert found.code == 1
     assert "it took longer than a process may (--limit)" in found.because
+
+
+@pytest.mark.live
+def test_script_that_switches_its_alarm_off_is_ended_all_the_same(tmp_path: Path) -> None:
+    waits = "    if run.resumed_from: signal.alarm(0); __import__('time').sleep(100)\n"
+    found = checked(
+        tmp_path,
+        changed("def main():\n", f"import signal\n\n\ndef main():\n{waits}").replace(
+            "epochs(3)", "epochs(1)"
+        ),
+        options=("--limit", "1", "--random", "0"),
+    )
+    assert found.code == 1
+    assert "it took longer than a process may (--limit)" in found.because
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130)]
+)
+def test_signal_ends_the_script_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    script, scratch, pid = tmp_path / "script.py", tmp_path / "scratch", tmp_path / "pid"
+    scratch.mkdir()
+    writes = f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}\\n')"
+    script.write_text(f"import os, time\n{writes}\ntime.sleep(100)\n")
+    check = subprocess.Popen(
+        [sys.executable, "-m", "shunter.train.check", str(script)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while not (pid.exists() and pid.read_text().endswith("\n")):
+        time.sleep(0.05)
+    check.send_signal(number)
+    output = check.communicate(timeout=30)[0]
+    assert (check.returncode, output) == (code, "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.live
+def test_many_warnings_do_not_hide_where_a_script_saves(tmp_path: Path) -> None:
+    """The FIFO of a job holds 64 kB, and whoever else writes there may write anything."""
+    warns = "for n in range(600): run.warn(f'{n} ' * 30); time.sleep(0.0002)\n"
+    other = "if 'SHUNTER_CHANNEL' in os.environ:\n    open(os.environ['SHUNTER_CHANNEL'], 'w').write('oh\\n[1]\\n')"
+    found = checked(
+        tmp_path,
+        changed(
+            "import random\n",
+            "import os, random, time\n",
+            "\n\ndef main",
+            f"\n{warns}{other}\n\ndef main",
+        ),
+        options=("--random", "0"),
+    )
+    assert found.code == 0, found.output + found.error
+    assert found.outcomes("half saved") == ["exact", "exact"]
+
+
+@pytest.mark.live
+def test_checkpoint_that_is_not_there_to_be_damaged_counts(tmp_path: Path) -> None:
+    script = SILENT.replace("run.saved_by_script(folder)", "os._exit(75)")
+    found = checked(tmp_path, f"import os\n{script}", options=("--random", "0"))
+    assert found.code == 1
+    assert found.outcomes("half saved") == ["not tried", "not tried"]
+    assert "half a checkpoint could not be tried" in found.because
 
 
 def test_script_gets_its_own_arguments(tmp_path: Path) -> None:
