@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from shunter.train.check.attempts import LIMIT_S, Script
 from shunter.train.check.damage import damaged
-from shunter.train.check.points import KINDS, batches_of, points
+from shunter.train.check.points import KINDS, WORKERS, batches_of, points
 from shunter.train.check.verdicts import (
+    DIFFERENT,
     differing,
     ended_with,
     first_difference,
+    incomparable,
     keep_steady,
     listed,
     untried,
@@ -32,7 +34,7 @@ from shunter.train.check.warm import imported_by
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shunter.train.check.attempts import Attempt, Record
+    from shunter.train.check.attempts import Attempt
     from shunter.train.check.points import Point
     from shunter.train.check.verdicts import Verdict
 
@@ -143,7 +145,7 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
         found = []
         chosen = points(first.records, told.random, told.seed)
         for number, point in enumerate(chosen):
-            found.append(_tried(runs, scratch / str(number), point, first.saw))
+            found.append(_tried(runs, scratch / str(number), point, first))
             _show(found[-1])
     _note(found)
     has = {point.kind for point in chosen}
@@ -236,7 +238,7 @@ def _check_equal(first: Attempt, second: Attempt) -> None:
     )
 
 
-def _tried(runs: Script, folder: Path, point: Point, undisturbed: Sequence[Record]) -> Verdict:
+def _tried(runs: Script, folder: Path, point: Point, first: Attempt) -> Verdict:
     """Return what comes of a point."""
     attempts: list[Attempt] = []
     more: dict[str, str] | None = {}
@@ -249,7 +251,27 @@ def _tried(runs: Script, folder: Path, point: Point, undisturbed: Sequence[Recor
         attempts.append(runs.run(folder, ask, workers, number + 1, more))
         if not attempts[-1].has_left:
             break
-    return verdict(point, attempts, undisturbed)
+    found = verdict(point, attempts, first.saw)
+    if point.kind != WORKERS or found.outcome != DIFFERENT:
+        return found
+    return _of_workers(runs, folder, point, found, first)
+
+
+def _of_workers(
+    runs: Script, folder: Path, point: Point, found: Verdict, first: Attempt
+) -> Verdict:
+    """Say whether a run under other numbers of workers can be equal at all.
+
+    It is run undisturbed under each number that the script does not have itself.
+    """
+    own = next(each["number"] for each in first.records if each["what"] == "workers")
+    for number in point.workers:
+        if number is not None and number != own:
+            alone = runs.run_alone(folder / f"workers-{number}", number)
+            at = None if alone.code else first_difference(alone.saw, first.saw)
+            if at is not None and at < (found.differs_at or 0):
+                return incomparable(found, number, own, at)
+    return found
 
 
 def _show(found: Verdict) -> None:

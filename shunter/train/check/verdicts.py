@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from shunter.train.check.points import RANKS
+from shunter.train.check.points import RANKS, WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shunter.train.check.points import Point
 
 EXACT, DIFFERENT, FAILED, ENDED, REFUSED = "exact", "different", "failed", "ended", "refused"
-UNTRIED = "not tried"
+UNTRIED, INCOMPARABLE = "not tried", "not comparable"
 _TOLD = (
     "it was told to leave (`run.boundary()` was true), and ended with status 0 without having "
     "saved: call `run.step()`, or save and call `run.saved_by_script(folder)`"
@@ -42,7 +42,8 @@ class Verdict(NamedTuple):
     kind: str
     outcome: str
     """`exact`; `different`; `failed` (it did not save, or not go on); `ended` before it left; or,
-    of a checkpoint that must not be resumed as it is, `refused`; `not tried`: it left no files."""
+    of a checkpoint that must not be resumed as it is, `refused`; `not tried`: it left no files;
+    `not comparable`: with so many workers it trains otherwise even where nobody stops it."""
     asked: tuple[int, ...] = ()
     """The mini-batches after which it was asked to leave, counted over all attempts."""
     left: tuple[int, ...] = ()
@@ -54,7 +55,7 @@ class Verdict(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        return self.outcome in (EXACT, ENDED, REFUSED)
+        return self.outcome in (EXACT, ENDED, REFUSED, INCOMPARABLE)
 
 
 def verdict(point: Point, attempts: Sequence[Attempt], undisturbed: Sequence[Record]) -> Verdict:
@@ -88,9 +89,19 @@ def untried(point: Point, attempts: Sequence[Attempt]) -> Verdict:
     return Verdict(point.kind, UNTRIED, *_places(attempts), (because,))
 
 
+def incomparable(found: Verdict, number: int, instead_of: int, at: int) -> Verdict:
+    """Say of a point that under this number of workers even an undisturbed run is another one."""
+    because = (
+        f"with {number} workers instead of {instead_of} it trains with other batches even before "
+        f"it is asked, from mini-batch {at + 1} on: what draws at random in workers cannot be "
+        "compared"
+    )
+    return found._replace(outcome=INCOMPARABLE, because=(because,), differs_at=None)
+
+
 def _of_the_end(exact: Verdict, seen: Sequence[Record], undisturbed: Sequence[Record]) -> Verdict:
     """Look at what a script holds at its last mini-batch, though all that it shows is equal."""
-    if not exact.left:
+    if not exact.left or exact.kind == WORKERS:  # what draws at random lies in workers or not
         return exact
     lost = _changed("held", seen[-1], undisturbed[-1])
     if lost:

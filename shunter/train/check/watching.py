@@ -9,7 +9,7 @@ A record is a line of JSON::
     {"what": "batches"}                      a loader is followed by `run.batches`
     {"what": "boundary", "epoch", "whole", "stop"}   the run counted a mini-batch; is it to leave?
     {"what": "evaluating"}                   a batch of an evaluation
-    {"what": "workers"}                      a loader may have any number of workers
+    {"what": "workers", "number"}            a loader may have any number of workers; it has these
     {"what": "asked"}                        here the check asked the run to leave
 """
 
@@ -57,7 +57,7 @@ class Watcher:
         self._run: WatchedRun | None = None
 
     def workers(self, number: int) -> int:
-        self._write(what="workers")
+        self._write(what="workers", number=number)
         return number if self._workers is None else self._workers
 
     def begins(self, values: Mapping[str, object]) -> None:

@@ -662,3 +662,24 @@ def test_modules_within_a_part_are_not_named(tmp_path: Path) -> None:
     found = checked(tmp_path, script, options=("--random", "0"))
     assert found.code == 1
     assert "not given to train.start, and with other bits: optimizer\n" in found.because + "\n"
+
+
+@pytest.mark.live
+@TRAINS
+def test_data_that_draws_in_workers_cannot_be_compared(tmp_path: Path) -> None:
+    """Where no worker draws, the same script is exact; see the number of workers in its place."""
+    drawn = TORCH.replace("index / 24)", "index / 24) + torch.rand(())")
+    found = checked(tmp_path, drawn, options=("--random", "0"))
+    assert found.code == 0, found.output + found.error
+    assert found.outcomes("mid-epoch") == ["exact"]
+    assert found.outcomes("other workers") == ["not comparable", "not comparable"]
+    assert "with 2 workers instead of 0 it trains with other batches even before" in found.because
+    assert "being under Shunter" not in found.because
+
+
+@pytest.mark.live
+@TRAINS
+def test_state_that_is_lost_under_other_workers_is_wrong(tmp_path: Path) -> None:
+    lost = TORCH.replace(", optimizer=optimizer)", ")")
+    found = checked(tmp_path, lost, options=("--random", "0"))
+    assert found.outcomes("other workers") == ["different", "different"]
