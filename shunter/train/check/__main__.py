@@ -32,13 +32,14 @@ from shunter.train.check.verdicts import (
 from shunter.train.check.warm import imported_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from shunter.train.check.attempts import Attempt
     from shunter.train.check.points import Point
     from shunter.train.check.verdicts import Verdict
 
 BY_CHANCE = 5
+_OPTIONS = ("--json", "--limit", "--link", "--random", "--seed")
 
 
 class UnfitError(Exception):
@@ -54,10 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check a script, and print what came of it."""
     told = _parser().parse_args(arguments)
     script = Path(told.script)
-    lacking = [path for path in (script, *told.link) if not path.exists()]
-    if lacking or not script.is_file():
-        sys.stderr.write(f"error: {(lacking or [script])[0]}: no such file" + "\n")
+    refused = _refused(script, told)
+    if refused:
+        sys.stderr.write(f"error: {refused}" + "\n")
         return 2
+    for word in told.words:
+        if word.partition("=")[0] in _OPTIONS:
+            sys.stderr.write(
+                f"note: {word} is given to the script, as all that comes after it: options of the "
+                "check come before the script" + "\n"
+            )
     try:
         with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="shunter-check-") as scratch:
             return _checked(script, told, Path(scratch))
@@ -66,6 +73,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except _EndedError as error:
         return 128 + error.number
+
+
+def _refused(script: Path, told: argparse.Namespace) -> str:
+    """Say which file is not there, or cannot be written; nothing if all is well."""
+    for path in (script, *told.link):
+        if not path.exists():
+            return f"{path}: no such file"
+    if not script.is_file():
+        return f"{script}: is a {'directory' if script.is_dir() else 'special file'}, no script"
+    if told.json:
+        path = Path(told.json)
+        is_new = not path.exists()
+        try:
+            path.open("a").close()
+        except OSError as error:
+            return f"--json {path}: {error.strerror}"
+        if is_new:
+            path.unlink()
+    return ""
 
 
 class _EndedError(BaseException):
@@ -99,6 +125,18 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(each, handler)
 
 
+def _at_least(least: int) -> Callable[[str], int]:
+    """Return what reads an option that is a number, and not a smaller one."""
+
+    def number(text: str) -> int:
+        found = int(text)
+        if found < least:
+            raise argparse.ArgumentTypeError(f"at least {least}")
+        return found
+
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m shunter.train.check",
@@ -108,12 +146,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("script", help="the training script; use few, small batches")
     parser.add_argument("words", nargs=argparse.REMAINDER, help="its arguments")
     parser.add_argument(
-        "--random", type=int, default=BY_CHANCE, metavar="N", help="points by chance (default 5)"
+        "--random",
+        type=_at_least(0),
+        default=BY_CHANCE,
+        metavar="N",
+        help="points by chance (default 5)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the points by chance (default 1)")
     parser.add_argument(
         "--limit",
-        type=int,
+        type=_at_least(1),
         default=LIMIT_S,
         metavar="S",
         help=f"seconds a process may take (default {LIMIT_S})",

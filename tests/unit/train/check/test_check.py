@@ -683,3 +683,33 @@ def test_state_that_is_lost_under_other_workers_is_wrong(tmp_path: Path) -> None
     lost = TORCH.replace(", optimizer=optimizer)", ")")
     found = checked(tmp_path, lost, options=("--random", "0"))
     assert found.outcomes("other workers") == ["different", "different"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        pytest.param(("--json", "none/result.json"), "--json none/result.json: No such file"),
+        pytest.param(("--limit", "0"), "argument --limit: at least 1"),
+        pytest.param(("--random", "-1"), "argument --random: at least 0"),
+        pytest.param(("--random", "few"), "argument --random: invalid number value: 'few'"),
+    ],
+)
+def test_option_that_cannot_be_is_refused_before_the_work(
+    tmp_path: Path, options: tuple[str, ...], named: str
+) -> None:
+    found = checked(tmp_path, SCRIPT, options=options)
+    assert (found.code, found.output) == (2, "")
+    assert named in found.error
+
+
+def test_folder_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").mkdir()
+    found = checked(tmp_path, SCRIPT, options=(str(tmp_path / "beside.py"),))
+    assert found.code == 2
+    assert "beside.py: is a directory, no script" in found.error
+
+
+def test_option_after_the_script_is_told_to_be_the_script_s_own(tmp_path: Path) -> None:
+    found = checked(tmp_path, "raise SystemExit(3)", "--limit=4")
+    assert found.code == 2
+    assert "note: --limit=4 is given to the script" in found.error
