@@ -39,6 +39,8 @@ class Held(NamedTuple):
     """What has a state of its own: optimizers, models, generators."""
     values: dict[str, str]
     """Numbers, texts, arrays and tensors."""
+    sources: list[str]
+    """Those of `states` that are generators: what was saved may have one of its own since."""
 
 
 def held(frame: FrameType | None, given: Mapping[str, object]) -> Held:
@@ -54,7 +56,7 @@ def held(frame: FrameType | None, given: Mapping[str, object]) -> Held:
         with suppress(Exception):  # whatever an object does that is looked at
             bits.append(state.captured(part) if state.has_state(part) else part)
     memory = _memory_of(bits)
-    found = Held({}, {})
+    found = Held({}, {}, [])
     while frame is not None:
         if _is_of_script(frame.f_code.co_filename):
             for name, value in list(frame.f_locals.items()):
@@ -72,7 +74,9 @@ def _put(found: Held, place: str, value: Any, memory: set[int]) -> None:
     bits = value if is_value else state.captured(value)
     own = _memory_of(bits)
     if not own or own - memory:
-        found[is_value].setdefault(place, digest(bits))
+        (found.values if is_value else found.states).setdefault(place, digest(bits))
+        if not is_value and loaders.is_of_chance(value):
+            found.sources.append(place)
 
 
 def _within(part: Any) -> Iterator[object]:

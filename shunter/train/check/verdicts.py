@@ -103,11 +103,19 @@ def _of_the_end(exact: Verdict, seen: Sequence[Record], undisturbed: Sequence[Re
     """Look at what a script holds at its last mini-batch, though all that it shows is equal."""
     if not exact.left or exact.kind == WORKERS:  # what draws at random lies in workers or not
         return exact
-    lost = _changed("held", seen[-1], undisturbed[-1])
+    # A generator with other bits that changed nothing: what was loaded has one of its own.
+    sources = undisturbed[-1].get("sources", ())
+    changed = _changed("held", seen[-1], undisturbed[-1])
+    lost = [name for name in changed if name not in sources]
     if lost:
         because = f"not given to train.start, and with other bits at the end: {listed(lost)}"
         return exact._replace(outcome=DIFFERENT, because=(because,))
-    return exact._replace(others=tuple(_changed("variables", seen[-1], undisturbed[-1])))
+    return exact._replace(
+        others=(
+            *(name for name in changed if name in sources),
+            *_changed("variables", seen[-1], undisturbed[-1]),
+        )
+    )
 
 
 def keep_steady(first: Sequence[Record], second: Sequence[Record]) -> None:

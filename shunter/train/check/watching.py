@@ -2,7 +2,7 @@
 
 A record is a line of JSON::
 
-    {"what": "saw", "epoch", "seen": {name: digest}, "chance", "held", "variables"}
+    {"what": "saw", "epoch", "seen": {name: digest}, "chance", "held", "variables", "sources"}
     {"what": "started", "step", "parts", "own", "distributed"}   a run: where it begins, its parts
                                              by name, those of which each rank has its own
     {"what": "begins", "seen"}               what was loaded, before the first mini-batch
@@ -81,7 +81,7 @@ class Watcher:
             given = {**self._run.observed(), **self._run.parts}
             values = {**values, **{name: shown[name] for name in shown if name not in values}}
         chance = {name: digest(each) for name, each in state.chance().items()}
-        states, variables = held(sys._getframe(1), given)  # noqa: SLF001  there is no other way
+        states, variables, sources = held(sys._getframe(1), given)  # noqa: SLF001  there is no other way
         return {
             "what": "saw",
             "epoch": epoch,
@@ -89,6 +89,7 @@ class Watcher:
             "chance": chance,
             "held": states,
             "variables": variables,
+            "sources": sources,
         }
 
     def reached(self, count: int) -> None:
