@@ -181,8 +181,8 @@ class Checkpoints:
         for folder in (self.folder, *sorted(self.folder.glob("attempt-*"))):
             if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
                 raise PermissionError(
-                    f"{folder} cannot be read, so nobody knows whether the run has checkpoints: let "
-                    "its user read it, or name another folder of checkpoints"
+                    f"{folder} cannot be read, so nobody knows whether the run has checkpoints: "
+                    "let its user read it, or name another folder of checkpoints"
                 )
         found = []
         for folder in sorted(self.folder.glob("attempt-*/step-*")):

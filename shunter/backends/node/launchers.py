@@ -7,9 +7,9 @@ apart, and their launcher is spared for as long as one of them lives.
 
 They are told apart by their environment: a launcher gives each process that it starts a variable of
 `MARKS` that it has not itself, or with another value. A process that starts local ranks but none
-with number 0 is rank 0 itself, as under Lightning's own launcher. And a launcher is one by its command
-line (`NAMES`): a trainer that starts a helper with such a variable is asked as any program, and so is
-a Python program above a launcher that handles the signal. Ranks that are forked and never
+with number 0 is rank 0 itself, as under Lightning's own launcher. And a launcher is one by its
+command line (`NAMES`): a trainer that starts a helper with such a variable is asked as any program,
+and so is a Python program above a launcher that handles the signal. Ranks that are forked and never
 execute a program have the environment of their parent, and are not told apart. Nor are those of
 other machines, to which the launcher passes on what it is told.
 """
@@ -45,8 +45,8 @@ MODULES = ("torch.distributed", "accelerate.commands", "deepspeed.launcher", "ho
 class Launched(NamedTuple):
     """The ranks that launchers have started, and the launchers.
 
-    Of each rank it is the first process. `launchers` are those, and all above them. `family` are the
-    ranks and all that they have started. `above` are the Python programs above launchers.
+    Of each rank it is the first process. `launchers` are those, and all above them. `family` are
+    the ranks and all that they have started. `above` are the Python programs above launchers.
     """
 
     ranks: tuple[int, ...] = ()
