@@ -8,25 +8,38 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.train.check.attempts import LIMIT_S, Script
 from shunter.train.check.damage import damaged
-from shunter.train.check.points import KINDS, batches_of, points
-from shunter.train.check.verdicts import differing, ended_with, first_difference, verdict
+from shunter.train.check.points import KINDS, WORKERS, batches_of, points
+from shunter.train.check.verdicts import (
+    DIFFERENT,
+    differing,
+    ended_with,
+    first_difference,
+    incomparable,
+    keep_steady,
+    listed,
+    untried,
+    verdict,
+)
 from shunter.train.check.warm import imported_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from shunter.train.check.attempts import Attempt, Record
+    from shunter.train.check.attempts import Attempt
     from shunter.train.check.points import Point
     from shunter.train.check.verdicts import Verdict
 
 BY_CHANCE = 5
+_OPTIONS = ("--json", "--limit", "--link", "--random", "--seed")
 
 
 class UnfitError(Exception):
@@ -42,16 +55,86 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check a script, and print what came of it."""
     told = _parser().parse_args(arguments)
     script = Path(told.script)
-    lacking = [path for path in (script, *told.link) if not path.exists()]
-    if lacking or not script.is_file():
-        sys.stderr.write(f"error: {(lacking or [script])[0]}: no such file" + "\n")
+    refused = _refused(script, told)
+    if refused:
+        sys.stderr.write(f"error: {refused}" + "\n")
         return 2
-    with tempfile.TemporaryDirectory(prefix="shunter-check-") as scratch:
-        try:
+    for word in told.words:
+        if word.partition("=")[0] in _OPTIONS:
+            sys.stderr.write(
+                f"note: {word} is given to the script, as all that comes after it: options of the "
+                "check come before the script" + "\n"
+            )
+    try:
+        with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="shunter-check-") as scratch:
             return _checked(script, told, Path(scratch))
-        except (UnfitError, SyntaxError, OSError) as error:
-            sys.stderr.write(f"error: {script}: {error}" + "\n")
-            return 2
+    except (UnfitError, SyntaxError, OSError) as error:
+        sys.stderr.write(f"error: {script}: {error}" + "\n")
+        return 2
+    except _EndedError as error:
+        return 128 + error.number
+
+
+def _refused(script: Path, told: argparse.Namespace) -> str:
+    """Say which file is not there, or cannot be written; nothing if all is well."""
+    for path in (script, *told.link):
+        if not path.exists():
+            return f"{path}: no such file"
+    if not script.is_file():
+        return f"{script}: is a {'directory' if script.is_dir() else 'special file'}, no script"
+    if told.json:
+        path = Path(told.json)
+        is_new = not path.exists()
+        try:
+            path.open("a").close()
+        except OSError as error:
+            return f"--json {path}: {error.strerror}"
+        if is_new:
+            path.unlink()
+    return ""
+
+
+class _EndedError(BaseException):
+    """A signal ends the check."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Leave by an exception where a signal comes, so that the script and its folder go as well."""
+
+    def end(number: int, frame: object) -> None:
+        del frame
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise _EndedError(number)
+
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = {
+        each: signal.signal(each, end)
+        for each in numbers
+        if signal.getsignal(each) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    """Return what reads an option that is a number, and not a smaller one."""
+
+    def number(text: str) -> int:
+        found = int(text)
+        if found < least:
+            raise argparse.ArgumentTypeError(f"at least {least}")
+        return found
+
+    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,12 +146,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("script", help="the training script; use few, small batches")
     parser.add_argument("words", nargs=argparse.REMAINDER, help="its arguments")
     parser.add_argument(
-        "--random", type=int, default=BY_CHANCE, metavar="N", help="points by chance (default 5)"
+        "--random",
+        type=_at_least(0),
+        default=BY_CHANCE,
+        metavar="N",
+        help="points by chance (default 5)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the points by chance (default 1)")
     parser.add_argument(
         "--limit",
-        type=int,
+        type=_at_least(1),
         default=LIMIT_S,
         metavar="S",
         help=f"seconds a process may take (default {LIMIT_S})",
@@ -92,16 +179,17 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
         first = _trained(runs, scratch / "first")
         # Another order of sets, and no import in common.
         with Script(script, told.words, **options, hash_seed=1) as others:
-            _check_equal(first, _trained(others, scratch / "second"))
+            second = _trained(others, scratch / "second")
+        _check_equal(first, second)
+        keep_steady(first.saw, second.saw)
         batches = batches_of(first.records)
         _say(f"{script}: {len(batches)} mini-batches; two undisturbed runs are equal")
         found = []
         chosen = points(first.records, told.random, told.seed)
         for number, point in enumerate(chosen):
-            tried = _tried(runs, scratch / str(number), point, first.saw)
-            if tried is not None:
-                found.append(tried)
-                _show(tried)
+            found.append(_tried(runs, scratch / str(number), point, first))
+            _show(found[-1])
+    _note(found)
     has = {point.kind for point in chosen}
     lacking = [kind for kind in KINDS if kind not in has]
     if lacking:
@@ -111,10 +199,24 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
             "script": script.name,
             "batches": len(batches),
             "lacking": lacking,
-            "points": [each._asdict() for each in found],
+            "points": [_as_json(each) for each in found],
         }
         Path(told.json).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return _summed_up(found)
+
+
+def _note(found: Sequence[Verdict]) -> None:
+    """Say once which variables begin again, though nothing that is trained depends on them."""
+    names = list(dict.fromkeys(name for each in found for name in each.others))
+    if names:
+        _say(
+            "exact, but these variables of the script have other values after a stop: "
+            f"{listed(names)}: keep in a part what decides anything"
+        )
+
+
+def _as_json(found: Verdict) -> dict[str, Any]:
+    return {name: value for name, value in found._asdict().items() if name != "others"}
 
 
 def _summed_up(found: Sequence[Verdict]) -> int:
@@ -178,10 +280,8 @@ def _check_equal(first: Attempt, second: Attempt) -> None:
     )
 
 
-def _tried(
-    runs: Script, folder: Path, point: Point, undisturbed: Sequence[Record]
-) -> Verdict | None:
-    """Return what comes of a point; None: there is no checkpoint to damage."""
+def _tried(runs: Script, folder: Path, point: Point, first: Attempt) -> Verdict:
+    """Return what comes of a point."""
     attempts: list[Attempt] = []
     more: dict[str, str] | None = {}
     for number, workers in enumerate(point.workers):
@@ -189,11 +289,31 @@ def _tried(
         if point.damage and ask is None:
             more = damaged(point.damage, attempts[-1])
             if more is None:
-                return None
+                return untried(point, attempts)
         attempts.append(runs.run(folder, ask, workers, number + 1, more))
         if not attempts[-1].has_left:
             break
-    return verdict(point, attempts, undisturbed)
+    found = verdict(point, attempts, first.saw)
+    if point.kind != WORKERS or found.outcome != DIFFERENT:
+        return found
+    return _of_workers(runs, folder, point, found, first)
+
+
+def _of_workers(
+    runs: Script, folder: Path, point: Point, found: Verdict, first: Attempt
+) -> Verdict:
+    """Say whether a run under other numbers of workers can be equal at all.
+
+    It is run undisturbed under each number that the script does not have itself.
+    """
+    own = next(each["number"] for each in first.records if each["what"] == "workers")
+    for number in point.workers:
+        if number is not None and number != own:
+            alone = runs.run_alone(folder / f"workers-{number}", number)
+            at = None if alone.code else first_difference(alone.saw, first.saw)
+            if at is not None and at < (found.differs_at or 0):
+                return incomparable(found, number, own, at)
+    return found
 
 
 def _show(found: Verdict) -> None:

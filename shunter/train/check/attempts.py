@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Tuple
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 Record = Dict[str, Any]
 Ask = Optional[Tuple[str, int]]
 LIMIT_S = 300
+_END_S = 10
+_LISTEN_S = 0.01
 QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 # What a job's own environment would say of itself.
 _INHERITED_MEANS = ("SHUNTER_", "SLURM_", "TORCHELASTIC_")
@@ -81,6 +85,7 @@ class Script:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             universal_newlines=True,
+            start_new_session=True,  # Ctrl-C is for the check alone, which ends this
         )
         self._environment = environment
 
@@ -96,8 +101,10 @@ class Script:
         assert self._warm.stdin is not None
         with suppress(BrokenPipeError):
             self._warm.stdin.close()
+        if kind is not None:
+            self._warm.terminate()  # it ends the script that it runs
         try:
-            self._warm.wait(self._limit_s)
+            self._warm.wait(self._limit_s if kind is None else _END_S)
         except subprocess.TimeoutExpired:
             self._warm.kill()
             self._warm.wait()
@@ -126,8 +133,7 @@ class Script:
         own.mkdir(parents=True)
         line = own / "channel"
         os.mkfifo(str(line))
-        reader = os.open(str(line), os.O_RDWR | os.O_NONBLOCK)
-        try:
+        with _Heard(line) as heard:
             code = self._ran(
                 folder,
                 own,
@@ -142,10 +148,7 @@ class Script:
                     **(more or {}),
                 },
             )
-            told = _told(reader)
-        finally:
-            os.close(reader)
-        return Attempt(code, _records(own), told, _text(own / "output"))
+        return Attempt(code, _records(own), heard.records(), _text(own / "output"))
 
     def run_alone(self, folder: Path, workers: int | None) -> Attempt:
         """Run it to its end outside Shunter."""
@@ -200,16 +203,53 @@ def _surroundings() -> dict[str, str]:
     }
 
 
-def _told(reader: int) -> list[Record]:
-    said = b""
-    with suppress(BlockingIOError):
-        while True:
-            said += os.read(reader, 1 << 16)
-    return [json.loads(line) for line in said.splitlines()]
+class _Heard:
+    """What comes through a FIFO while an attempt runs: it holds 64 kB only, and then loses lines.
+
+    A context; afterwards `records` are all that was told.
+    """
+
+    def __init__(self, line: Path) -> None:
+        self._reader = os.open(str(line), os.O_RDWR | os.O_NONBLOCK)
+        self._said = bytearray()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> _Heard:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        os.close(self._reader)
+
+    def records(self) -> list[Record]:
+        return _parsed(self._said.decode(errors="replace"))
+
+    def _listen(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self._is_over.is_set()  # what came before that is still read
+            if select.select([self._reader], [], [], 0 if is_last else _LISTEN_S)[0]:
+                is_last = False
+                with suppress(BlockingIOError):
+                    self._said += os.read(self._reader, 1 << 16)
 
 
 def _records(own: Path) -> list[Record]:
-    return [json.loads(line) for line in _text(own / "records").splitlines()]
+    return _parsed(_text(own / "records"))
+
+
+def _parsed(text: str) -> list[Record]:
+    """Return the lines that say what they are; others a script may have written, or half of one."""
+    found = []
+    for line in text.splitlines():
+        with suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict) and "what" in record:
+                found.append(record)
+    return found
 
 
 def _text(path: Path) -> str:

@@ -27,6 +27,7 @@ _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdli
 _PACKAGES = ("site-packages", "dist-packages")
 _PLAIN = (bool, int, float, str, type(None))
 _DEPTH_MAX = 3
+_MEMORY_DEPTH_MAX = 8
 _FEW, _MANY = 20, 1000
 _BYTES_MAX = 1 << 24  # what is larger is data
 
@@ -40,14 +41,19 @@ class Held(NamedTuple):
     """Numbers, texts, arrays and tensors."""
 
 
-def held(frame: FrameType | None, parts: Mapping[str, object]) -> Held:
-    """Return what a script holds beside its parts.
+def held(frame: FrameType | None, given: Mapping[str, object]) -> Held:
+    """Return what a script holds beside its parts, and what does not lie within them.
 
     Args:
         frame: the innermost call to look at.
-        parts: what is in checkpoints by itself.
+        given: what is in checkpoints: parts, and what an adapter trains.
     """
-    known: dict[int, object] = {id(part): part for part in parts.values()}
+    known = {id(each): each for part in given.values() for each in _within(part)}
+    bits: list[object] = []  # kept: what comes later must not lie where a copy of these lay
+    for part in given.values():
+        with suppress(Exception):  # whatever an object does that is looked at
+            bits.append(state.captured(part) if state.has_state(part) else part)
+    memory = _memory_of(bits)
     found = Held({}, {})
     while frame is not None:
         if _is_of_script(frame.f_code.co_filename):
@@ -55,9 +61,40 @@ def held(frame: FrameType | None, parts: Mapping[str, object]) -> Held:
                 if not name.startswith("__"):
                     for place, each in _states(name, value, known, 0):
                         with suppress(Exception):  # whatever an object does that is looked at
-                            found[_is_value(each)].setdefault(place, digest(each))
+                            _put(found, place, each, memory)
         frame = frame.f_back
     return found
+
+
+def _put(found: Held, place: str, value: Any, memory: set[int]) -> None:
+    """Put a digest where it belongs, unless all of the value's tensors are those of parts."""
+    is_value = _is_value(value)
+    bits = value if is_value else state.captured(value)
+    own = _memory_of(bits)
+    if not own or own - memory:
+        found[is_value].setdefault(place, digest(bits))
+
+
+def _within(part: Any) -> Iterator[object]:
+    """Yield a part, and the modules within one of torch."""
+    yield part
+    if hasattr(part, "named_modules"):
+        with suppress(Exception):
+            yield from part.modules()
+
+
+def _memory_of(value: Any, depth: int = 0) -> set[int]:
+    """Return where the tensors of a state lie: modules that share them are one."""
+    if hasattr(value, "untyped_storage"):
+        return {value.untyped_storage().data_ptr()} - {0}
+    values: Any = ()
+    if isinstance(value, dict):
+        values = value.values()
+    elif isinstance(value, (list, tuple)) and len(value) <= _MANY:
+        values = value
+    if depth > _MEMORY_DEPTH_MAX:
+        return set()
+    return {place for each in values for place in _memory_of(each, depth + 1)}
 
 
 def _states(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shunter.train.check.attempts import Record
 
 CUT, LOST, RANKS = "half a checkpoint", "a part of a checkpoint", "a checkpoint of other ranks"
-HALF, WORLD = "half saved", "other ranks"
+HALF, WORLD, WORKERS = "half saved", "other ranks", "other workers"
 KINDS = ("mid-epoch", "last batch", "epoch end", "evaluation", "accumulation")
 
 
@@ -64,8 +64,8 @@ def points(records: Sequence[Record], number: int, seed: int) -> list[Point]:
             found.append(Point(kind, ((_INSTANT.get(kind, "saw"), at),)))
     middle = _first("mid-epoch", batches) or max(1, len(batches) // 2)
     if any(each["what"] == "workers" for each in records):
-        found.append(Point("other workers", (("saw", middle),), (0, 2)))
-        found.append(Point("other workers", (("saw", middle),), (2, 0)))
+        found.append(Point(WORKERS, (("saw", middle),), (0, 2)))
+        found.append(Point(WORKERS, (("saw", middle),), (2, 0)))
     chance = random.Random(seed)
     for count in range(number):
         at = chance.randrange(1, max(2, len(batches)))

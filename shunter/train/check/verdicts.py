@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from shunter.train.check.points import RANKS
+from shunter.train.check.points import RANKS, WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shunter.train.check.points import Point
 
 EXACT, DIFFERENT, FAILED, ENDED, REFUSED = "exact", "different", "failed", "ended", "refused"
+UNTRIED, INCOMPARABLE = "not tried", "not comparable"
 _TOLD = (
     "it was told to leave (`run.boundary()` was true), and ended with status 0 without having "
     "saved: call `run.step()`, or save and call `run.saved_by_script(folder)`"
@@ -41,17 +42,20 @@ class Verdict(NamedTuple):
     kind: str
     outcome: str
     """`exact`; `different`; `failed` (it did not save, or not go on); `ended` before it left; or,
-    of a checkpoint that must not be resumed as it is, `refused`."""
+    of a checkpoint that must not be resumed as it is, `refused`; `not tried`: it left no files;
+    `not comparable`: with so many workers it trains otherwise even where nobody stops it."""
     asked: tuple[int, ...] = ()
     """The mini-batches after which it was asked to leave, counted over all attempts."""
     left: tuple[int, ...] = ()
     """The mini-batches after which it left."""
     because: tuple[str, ...] = ()
     differs_at: int | None = None
+    others: tuple[str, ...] = ()
+    """Of a run that is exact: the variables that are no parts and have other values at its end."""
 
     @property
     def is_good(self) -> bool:
-        return self.outcome in (EXACT, ENDED, REFUSED)
+        return self.outcome in (EXACT, ENDED, REFUSED, INCOMPARABLE)
 
 
 def verdict(point: Point, attempts: Sequence[Attempt], undisturbed: Sequence[Record]) -> Verdict:
@@ -70,11 +74,55 @@ def verdict(point: Point, attempts: Sequence[Attempt], undisturbed: Sequence[Rec
     seen = _seen(attempts)
     at = first_difference(seen, undisturbed)
     if at is None:
-        return Verdict(point.kind, EXACT if left else ENDED, asked, left)
+        return _of_the_end(
+            Verdict(point.kind, EXACT if left else ENDED, asked, left), seen, undisturbed
+        )
     because = _what_lacks(attempts, undisturbed, at)
     if len(seen) != len(undisturbed):
         because = (_counts(len(seen), len(undisturbed)), *because)
     return Verdict(point.kind, DIFFERENT, asked, left, because, at + 1)
+
+
+def untried(point: Point, attempts: Sequence[Attempt]) -> Verdict:
+    """Say of a point that there was no checkpoint to damage."""
+    because = f"nothing to damage: where is what it saved? {point.damage} could not be tried"
+    return Verdict(point.kind, UNTRIED, *_places(attempts), (because,))
+
+
+def incomparable(found: Verdict, number: int, instead_of: int, at: int) -> Verdict:
+    """Say of a point that under this number of workers even an undisturbed run is another one."""
+    because = (
+        f"with {number} workers instead of {instead_of} it trains with other batches even before "
+        f"it is asked, from mini-batch {at + 1} on: what draws at random in workers cannot be "
+        "compared"
+    )
+    return found._replace(outcome=INCOMPARABLE, because=(because,), differs_at=None)
+
+
+def _of_the_end(exact: Verdict, seen: Sequence[Record], undisturbed: Sequence[Record]) -> Verdict:
+    """Look at what a script holds at its last mini-batch, though all that it shows is equal."""
+    if not exact.left or exact.kind == WORKERS:  # what draws at random lies in workers or not
+        return exact
+    lost = _changed("held", seen[-1], undisturbed[-1])
+    if lost:
+        because = f"not given to train.start, and with other bits at the end: {listed(lost)}"
+        return exact._replace(outcome=DIFFERENT, because=(because,))
+    return exact._replace(others=tuple(_changed("variables", seen[-1], undisturbed[-1])))
+
+
+def keep_steady(first: Sequence[Record], second: Sequence[Record]) -> None:
+    """Leave out of a run what it holds that another undisturbed one holds otherwise: its folder."""
+    for one, other in zip(first, second):
+        for what in ("held", "variables"):
+            lasting = _shared(one[what], other[what])
+            one[what] = {
+                name: lasting[name] for name in lasting if lasting[name] == other[what][name]
+            }
+
+
+def _changed(what: str, one: Record, other: Record) -> list[str]:
+    """Return what a script holds in both mini-batches, with other bits."""
+    return [name for name in differing(one[what], other[what]) if name in one[what]]
 
 
 def _of_bad_input(
@@ -219,7 +267,7 @@ def _loaded_otherwise(before: Attempt, attempt: Attempt) -> list[str]:
         saved = before.saw[-1]["seen"] if before.saw else {}
         lost = [name for name in differing(record["seen"], saved) if name in record["seen"]]
         if lost:
-            said.append(f"loaded with other bits than it was saved with: {_listed(lost)}")
+            said.append(f"loaded with other bits than it was saved with: {listed(lost)}")
     return said
 
 
@@ -231,22 +279,23 @@ def _other_bits(one: Record, other: Record) -> list[str]:
     names = differing(one["seen"], other["seen"])
     equal = [name for name in other["seen"] if name not in names]
     if names:
-        said.append(f"other bits: {_listed(names)}; equal: {_listed(equal) or 'nothing'}")
+        said.append(f"other bits: {listed(names)}; equal: {listed(equal) or 'nothing'}")
     chances = differing(one["chance"], other["chance"])
     if chances:
-        said.append(f"random states that differ: {_listed(chances)}")
-    unsaved = [name for name in differing(one["held"], other["held"]) if name in one["held"]]
+        said.append(f"random states that differ: {listed(chances)}")
+    unsaved = _changed("held", one, other)
     if unsaved:
-        said.append(f"not given to train.start, and with other bits: {_listed(unsaved)}")
+        said.append(f"not given to train.start, and with other bits: {listed(unsaved)}")
     shown = {*one["seen"].values(), None}
     found = differing(one["variables"], other["variables"])
     variables = [name for name in found if one["variables"].get(name) not in shown]
     variables = [name for name in variables if name not in other["seen"]]
     if variables:
-        said.append(f"variables of the script with other values: {_listed(variables)}")
+        said.append(f"variables of the script with other values: {listed(variables)}")
     return said
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names in a line, or the first of many."""
     more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
     return ", ".join(names[:_NAMES_MAX]) + more

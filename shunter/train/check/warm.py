@@ -17,9 +17,13 @@ import random
 import runpy
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
+
+GRACE_S = 5  # a script may switch off the alarm that ends it
+POLL_S = 0.005
 
 
 def main() -> None:
@@ -35,15 +39,45 @@ def main() -> None:
         with suppress(Exception):
             importlib.import_module(name)
     for line in sys.stdin:
-        request = json.loads(line)
-        pid = os.fork()
-        if not pid:
-            answers.close()
-            _run(script, request)
-        status = os.waitpid(pid, 0)[1]
-        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        answers.write(f"{code}\n")
+        answers.write(f"{_attempt(script, json.loads(line), answers)}\n")
         answers.flush()
+
+
+def _attempt(script: Path, request: dict[str, Any], answers: TextIO) -> int:
+    """Run the script in a process, and a session, of its own; return its exit status."""
+    check = os.getppid()
+    is_ended = False
+
+    def end(number: int, frame: object) -> None:
+        del number, frame
+        nonlocal is_ended
+        is_ended = True
+
+    signal.signal(signal.SIGTERM, end)
+    pid = os.fork()
+    if not pid:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setsid()
+        answers.close()
+        _run(script, request)
+    latest = time.monotonic() + request["limit_s"] + GRACE_S
+    is_late = False
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        is_late = time.monotonic() > latest
+        if is_late or is_ended or os.getppid() != check:
+            break
+        time.sleep(POLL_S)
+    # It is not waited for yet, so that its number is still its own; what it left behind ends too.
+    with suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)  # it may have no session of its own yet
+    status = os.waitpid(pid, 0)[1]
+    if is_ended or os.getppid() != check:
+        os._exit(128 + signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if is_late:
+        return -signal.SIGALRM
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def imported_by(script: Path) -> list[str]:

@@ -9,7 +9,7 @@ A record is a line of JSON::
     {"what": "batches"}                      a loader is followed by `run.batches`
     {"what": "boundary", "epoch", "whole", "stop"}   the run counted a mini-batch; is it to leave?
     {"what": "evaluating"}                   a batch of an evaluation
-    {"what": "workers"}                      a loader may have any number of workers
+    {"what": "workers", "number"}            a loader may have any number of workers; it has these
     {"what": "asked"}                        here the check asked the run to leave
 """
 
@@ -57,7 +57,7 @@ class Watcher:
         self._run: WatchedRun | None = None
 
     def workers(self, number: int) -> int:
-        self._write(what="workers")
+        self._write(what="workers", number=number)
         return number if self._workers is None else self._workers
 
     def begins(self, values: Mapping[str, object]) -> None:
@@ -74,13 +74,14 @@ class Watcher:
         self.reached(self._count)
 
     def _record_of(self, epoch: int | None, values: Mapping[str, object]) -> dict[str, object]:
-        parts: Mapping[str, object] = {}
+        given: Mapping[str, object] = {}
         if self._run is not None:
             epoch = self._run.epoch if epoch is None else epoch
-            shown, parts = self._run.shown(), self._run.parts
+            shown = self._run.shown()
+            given = {**self._run.observed(), **self._run.parts}
             values = {**values, **{name: shown[name] for name in shown if name not in values}}
         chance = {name: digest(each) for name, each in state.chance().items()}
-        states, variables = held(sys._getframe(1), parts)  # noqa: SLF001  there is no other way
+        states, variables = held(sys._getframe(1), given)  # noqa: SLF001  there is no other way
         return {
             "what": "saw",
             "epoch": epoch,

@@ -1,8 +1,12 @@
 """`python -m shunter.train.check` over real scripts, each with one thing that is wrong, or none."""
 
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -346,6 +350,76 @@ def test_script_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     assert "it took longer than a process may (--limit)" in found.because
 
 
+@pytest.mark.live
+def test_script_that_switches_its_alarm_off_is_ended_all_the_same(tmp_path: Path) -> None:
+    waits = "    if run.resumed_from: signal.alarm(0); __import__('time').sleep(100)\n"
+    found = checked(
+        tmp_path,
+        changed("def main():\n", f"import signal\n\n\ndef main():\n{waits}").replace(
+            "epochs(3)", "epochs(1)"
+        ),
+        options=("--limit", "1", "--random", "0"),
+    )
+    assert found.code == 1
+    assert "it took longer than a process may (--limit)" in found.because
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130)]
+)
+def test_signal_ends_the_script_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    script, scratch, pid = tmp_path / "script.py", tmp_path / "scratch", tmp_path / "pid"
+    scratch.mkdir()
+    writes = f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}\\n')"
+    script.write_text(f"import os, time\n{writes}\ntime.sleep(100)\n")
+    check = subprocess.Popen(
+        [sys.executable, "-m", "shunter.train.check", str(script)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while not (pid.exists() and pid.read_text().endswith("\n")):
+        time.sleep(0.05)
+    check.send_signal(number)
+    output = check.communicate(timeout=30)[0]
+    assert (check.returncode, output) == (code, "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.live
+def test_many_warnings_do_not_hide_where_a_script_saves(tmp_path: Path) -> None:
+    """The FIFO of a job holds 64 kB, and whoever else writes there may write anything."""
+    warns = "for n in range(600): run.warn(f'{n} ' * 30); time.sleep(0.0002)\n"
+    other = "if 'SHUNTER_CHANNEL' in os.environ:\n    open(os.environ['SHUNTER_CHANNEL'], 'w').write('oh\\n[1]\\n')"
+    found = checked(
+        tmp_path,
+        changed(
+            "import random\n",
+            "import os, random, time\n",
+            "\n\ndef main",
+            f"\n{warns}{other}\n\ndef main",
+        ),
+        options=("--random", "0"),
+    )
+    assert found.code == 0, found.output + found.error
+    assert found.outcomes("half saved") == ["exact", "exact"]
+
+
+@pytest.mark.live
+def test_checkpoint_that_is_not_there_to_be_damaged_counts(tmp_path: Path) -> None:
+    script = SILENT.replace("run.saved_by_script(folder)", "os._exit(75)")
+    found = checked(tmp_path, f"import os\n{script}", options=("--random", "0"))
+    assert found.code == 1
+    assert found.outcomes("half saved") == ["not tried", "not tried"]
+    assert "half a checkpoint could not be tried" in found.because
+
+
 def test_script_gets_its_own_arguments(tmp_path: Path) -> None:
     parser = (
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--random')\n"
@@ -537,3 +611,105 @@ def test_optimizer_of_torch_that_is_no_part_is_named(tmp_path: Path) -> None:
     assert found.code == 1
     assert "other bits: model; equal: batch, loss" in found.because
     assert "not given to train.start, and with other bits: optimizer" in found.because
+
+
+EMA = """
+ema = torch.optim.swa_utils.AveragedModel(model)
+first, last = model[0], [model[2].weight]
+best = 1e9
+run = train.start(model=model, optimizer=optimizer)
+for epoch in run.epochs(2):
+    total = 0.0
+    for x in run.batches(loader):
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        ema.update_parameters(model)
+        total += loss.item()
+        best = min(best, total)
+        run.step()
+"""
+
+
+@pytest.mark.live
+@TRAINS
+def test_average_of_a_model_that_is_no_part_is_named(tmp_path: Path) -> None:
+    """All that is trained is equal, and yet what such a script keeps in the end is not."""
+    script = TORCH.partition("run = ")[0] + EMA
+    found = checked(tmp_path, script, options=("--random", "0"))
+    assert found.code == 1
+    assert found.outcomes("mid-epoch") == ["different"]
+    assert "not given to train.start, and with other bits at the end: ema" in found.because
+    assert "first" not in found.because
+    found = checked(tmp_path, script.replace("optimizer)\nfor", "optimizer, ema=ema)\nfor"))
+    assert found.code == 0, found.output + found.error
+    said = [line for line in found.output.splitlines() if line.startswith("exact, but these")]
+    assert len(said) == 1
+    assert "best, total" in said[0] or "total, best" in said[0], said
+    assert "model" not in said[0]
+    assert "last" not in said[0]
+
+
+@pytest.mark.live
+@TRAINS
+def test_modules_within_a_part_are_not_named(tmp_path: Path) -> None:
+    made = (
+        "one, two = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1)\n"
+        "model = torch.nn.Sequential(one, two)"
+    )
+    script = re.sub(r"model = .*", made, TORCH).replace(", optimizer=optimizer)", ")")
+    found = checked(tmp_path, script, options=("--random", "0"))
+    assert found.code == 1
+    assert "not given to train.start, and with other bits: optimizer\n" in found.because + "\n"
+
+
+@pytest.mark.live
+@TRAINS
+def test_data_that_draws_in_workers_cannot_be_compared(tmp_path: Path) -> None:
+    """Where no worker draws, the same script is exact; see the number of workers in its place."""
+    drawn = TORCH.replace("index / 24)", "index / 24) + torch.rand(())")
+    found = checked(tmp_path, drawn, options=("--random", "0"))
+    assert found.code == 0, found.output + found.error
+    assert found.outcomes("mid-epoch") == ["exact"]
+    assert found.outcomes("other workers") == ["not comparable", "not comparable"]
+    assert "with 2 workers instead of 0 it trains with other batches even before" in found.because
+    assert "being under Shunter" not in found.because
+
+
+@pytest.mark.live
+@TRAINS
+def test_state_that_is_lost_under_other_workers_is_wrong(tmp_path: Path) -> None:
+    lost = TORCH.replace(", optimizer=optimizer)", ")")
+    found = checked(tmp_path, lost, options=("--random", "0"))
+    assert found.outcomes("other workers") == ["different", "different"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        pytest.param(("--json", "none/result.json"), "--json none/result.json: No such file"),
+        pytest.param(("--limit", "0"), "argument --limit: at least 1"),
+        pytest.param(("--random", "-1"), "argument --random: at least 0"),
+        pytest.param(("--random", "few"), "argument --random: invalid number value: 'few'"),
+    ],
+)
+def test_option_that_cannot_be_is_refused_before_the_work(
+    tmp_path: Path, options: tuple[str, ...], named: str
+) -> None:
+    found = checked(tmp_path, SCRIPT, options=options)
+    assert (found.code, found.output) == (2, "")
+    assert named in found.error
+
+
+def test_folder_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").mkdir()
+    found = checked(tmp_path, SCRIPT, options=(str(tmp_path / "beside.py"),))
+    assert found.code == 2
+    assert "beside.py: is a directory, no script" in found.error
+
+
+def test_option_after_the_script_is_told_to_be_the_script_s_own(tmp_path: Path) -> None:
+    found = checked(tmp_path, "raise SystemExit(3)", "--limit=4")
+    assert found.code == 2
+    assert "note: --limit=4 is given to the script" in found.error

@@ -6,7 +6,7 @@ from shunter.train.check.attempts import Attempt
 from shunter.train.check.points import Point
 from shunter.train.check.verdicts import EXACT, FAILED, verdict
 
-SAW = {"what": "saw", "epoch": 0, "seen": {"loss": "a1"}, "chance": {}}
+SAW = {"what": "saw", "epoch": 0, "seen": {"loss": "a1"}, "chance": {}, "held": {}, "variables": {}}
 POINT = Point("mid-epoch", (("saw", 1),))
 
 
