@@ -173,7 +173,17 @@ class Checkpoints:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _all(self) -> list[Path]:
-        """Return the folders of checkpoints, complete or not, the newest first."""
+        """Return the folders of checkpoints, complete or not, the newest first.
+
+        Raises:
+            PermissionError: nobody can say what is there.
+        """
+        for folder in (self.folder, *sorted(self.folder.glob("attempt-*"))):
+            if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+                raise PermissionError(
+                    f"{folder} cannot be read, so nobody knows whether the run has checkpoints: "
+                    "let its user read it, or name another folder of checkpoints"
+                )
         found = []
         for folder in sorted(self.folder.glob("attempt-*/step-*")):
             named = _FOLDER.search(folder.as_posix())
@@ -193,8 +203,33 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
 
 
+def check_place(folder: Path, rank: int, saved: Mapping[str, Any]) -> None:
+    """Refuse a state that is another rank's, or of another step than its folder.
+
+    Raises:
+        ValueError: files of the checkpoint were exchanged.
+    """
+    named = _FOLDER.search(folder.as_posix())
+    step = int(named[2]) if named else saved["step"]
+    if saved.get("rank", rank) != rank or saved["step"] != step:
+        raise ValueError(
+            f"{folder}/rank-{rank}.state is of rank {saved.get('rank', rank)} and step "
+            f"{saved['step']}: files of this checkpoint were exchanged; remove the folder to go on "
+            "from the one before"
+        )
+
+
 def lack(folder: Path) -> str | None:
     """Return what a checkpoint lacks, in words; None: it is complete."""
+    if not folder.is_dir():
+        return "it is no folder"
+    try:
+        return _lack(folder)
+    except PermissionError as error:
+        return f"{error.filename} cannot be read: permission denied"
+
+
+def _lack(folder: Path) -> str | None:
     first = read_document(folder / "rank-0.json")
     if first is None or not first.get("world"):
         return "rank-0.json is missing or cut: it was not written to its end"

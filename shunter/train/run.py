@@ -24,7 +24,7 @@ from shunter.train import channel, loaders, serialization, state
 from shunter.train.agreement import Agreement, TorchAgreement, agreement, votes_folder
 from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
-from shunter.train.checkpoints import Checkpoints, tree_bytes
+from shunter.train.checkpoints import Checkpoints, check_place, tree_bytes
 from shunter.train.faults import SIZES, Incomplete, Overdue, in_words, is_growing
 from shunter.train.leaving import alive, leave_at_once, wait_for_writers
 from shunter.train.state import Parts, ranks
@@ -237,7 +237,7 @@ class Run:
             self._tell("evaluating")
         for batch in source:
             yield batch
-            if is_watched and self._is_stop():
+            if is_watched and self.is_whole() and self._is_stop():
                 self.suspend()
         self._evaluation_chance = None
         self._step_rate.rest(time.monotonic())
@@ -317,6 +317,8 @@ class Run:
             self._check_world(folder, first["world"])
         is_new = self._rank >= first["world"]
         saved = self._checkpoints.read(folder) if self._rank and not is_new else first
+        for number, each in ((0, first), (0 if saved is first else self._rank, saved)):
+            check_place(folder, number, each)
         left_out = self._parts.left_out(saved["parts"])
         if left_out:
             self.warn(
@@ -519,6 +521,7 @@ class Run:
             {
                 "step": self.steps_done,
                 "epoch": self.epoch,
+                "rank": self._rank,
                 "world": self._world,
                 "made_with": self.made_with,
                 "parts": self._parts.captured(self._rank),

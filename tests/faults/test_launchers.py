@@ -14,6 +14,7 @@ from tests.faults.supervised import Machine, machine_at, wait_for
 pytestmark = pytest.mark.live
 
 LAUNCHER = """
+# It goes for torch.distributed.run, by whose name a launcher is known.
 import os, signal, subprocess, sys
 heard = []
 for name in ("TERM", "USR1", "TSTP"):
@@ -57,6 +58,20 @@ while True: time.sleep(0.01)
 """
 
 
+TRAINER = """
+# It trains itself, and has a helper started by a launcher.
+import os, signal, subprocess, sys, time
+def leaves(number, _):
+    time.sleep(0.3)
+    os.write(1, b"trainer saved\\n")
+    os._exit(75)
+signal.signal(signal.SIGUSR1, leaves)
+signal.signal(signal.SIGTERM, leaves)
+subprocess.Popen([sys.executable, "-I", "-S", "-c", *sys.argv[1:]])
+while True: time.sleep(0.01)
+"""
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     with machine_at(tmp_path) as found:
@@ -93,6 +108,19 @@ def test_ranks_are_asked_and_their_launcher_is_spared(
     assert (status["code"], status["suspended"], status["stragglers"]) == (1, True, 0)
     notes = [note["what"] for note in read_journal(str(machine.folder()))["notes"]]
     assert notes == ["requested"]
+
+
+@pytest.mark.parametrize("mode", ["signal", "restart"])
+def test_trainer_above_a_launcher_is_asked_as_well(machine: Machine, mode: str) -> None:
+    order = launching(machine, mode)
+    words = [sys.executable, "-I", "-S", "-c", TRAINER, LAUNCHER, RANK, "1"]
+    order["ranks"][0]["argv"] = words
+    machine.starts(order)
+    up(machine)
+    machine.sends("suspend", mode=mode)
+    status = machine.status()
+    assert "trainer saved" in machine.said("trainer")
+    assert (status["code"], status["suspended"]) == (75, True)
 
 
 def test_ranks_have_their_grace_when_a_job_is_cancelled(machine: Machine) -> None:

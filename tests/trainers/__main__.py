@@ -173,8 +173,9 @@ def _keep(trainer: Trainer, document: Mapping[str, Any], versions: Mapping[str, 
 
 
 def _without_folders(point: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what came of a point without the folders of this machine."""
-    because = [re.sub(r"/\S*/(checkpoints|work)\b", r"\1", line) for line in point["because"]]
+    """Return what came of a point without the folders of this machine, and without output."""
+    said = [line for line in point["because"] if not line.startswith("|")]
+    because = [re.sub(r"/\S*/(checkpoints|work)\b", r"\1", line) for line in said]
     return {**point, "because": because}
 
 

@@ -7,7 +7,9 @@ apart, and their launcher is spared for as long as one of them lives.
 
 They are told apart by their environment: a launcher gives each process that it starts a variable of
 `MARKS` that it has not itself, or with another value. A process that starts local ranks but none
-with number 0 is rank 0 itself, as under Lightning's own launcher. Ranks that are forked and never
+with number 0 is rank 0 itself, as under Lightning's own launcher. And a launcher is one by its
+command line (`NAMES`): a trainer that starts a helper with such a variable is asked as any program,
+and so is a Python program above a launcher that handles the signal. Ranks that are forked and never
 execute a program have the environment of their parent, and are not told apart. Nor are those of
 other machines, to which the launcher passes on what it is told.
 """
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shunter.backends.node.records import below, catches, kill, processes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 OWN_END_S = 5.0
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
@@ -30,15 +32,27 @@ MARKS = (*LOCAL_RANKS, "GROUP_RANK", "CROSS_RANK", "ACCELERATE_MIXED_PRECISION")
 """By mpirun (Open MPI; MPICH), by all others; by torchrun, by deepspeed, by accelerate."""
 
 
+NAMES = frozenset(
+    (
+        *("torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "colossalai"),
+        *("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "prun"),
+    )
+)
+MODULES = ("torch.distributed", "accelerate.commands", "deepspeed.launcher", "horovod.runner")
+"""The programs that are launchers, and what is in the words that Python is given in their place."""
+
+
 class Launched(NamedTuple):
     """The ranks that launchers have started, and the launchers.
 
-    Of each rank it is the first process. `family` are the ranks and all that they have started.
+    Of each rank it is the first process. `launchers` are those, and all above them. `family` are
+    the ranks and all that they have started. `above` are the Python programs above launchers.
     """
 
     ranks: tuple[int, ...] = ()
     launchers: tuple[int, ...] = ()
     family: tuple[int, ...] = ()
+    above: tuple[int, ...] = ()
 
 
 def launched(supervisor: int, parents: Mapping[int, int], proc: str = "/proc") -> Launched:
@@ -58,14 +72,49 @@ def launched(supervisor: int, parents: Mapping[int, int], proc: str = "/proc") -
             begun.setdefault(parent, []).append(pid)
     ranks = {
         pid
-        for children in begun.values()
+        for parent, children in begun.items()
+        if is_launcher(_command(parent, proc))
         if any(_local_rank(marks[child]) == "0" for child in children)
         for pid in children
     }
     launchers = {above for pid in ranks for above in _above(pid, parents) if above in marks}
     ranks -= launchers  # of one launcher below another, those of the inner one train
     family = {*ranks, *(each for pid in ranks for each in below(pid, parents))}
-    return Launched(tuple(sorted(ranks)), tuple(sorted(launchers)), tuple(sorted(family)))
+    above = [
+        pid
+        for pid in sorted(launchers)
+        if not is_launcher(_command(pid, proc)) and is_python(_command(pid, proc))
+    ]
+    return Launched(
+        tuple(sorted(ranks)), tuple(sorted(launchers)), tuple(sorted(family)), tuple(above)
+    )
+
+
+def is_launcher(command: Sequence[str]) -> bool:
+    """Say whether a command line is that of a launcher of `NAMES`."""
+    if not is_python(command):
+        return bool(command) and os.path.basename(command[0]) in NAMES
+    words = list(command[1:])
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-m", "-c"):
+            return any(name in word for word in words[:1] for name in MODULES)
+        if option in ("-W", "-X"):
+            del words[:1]
+    return bool(words) and os.path.basename(words[0]) in NAMES
+
+
+def is_python(command: Sequence[str]) -> bool:
+    """Say whether a command line is that of a Python program."""
+    return bool(command) and os.path.basename(command[0]).startswith("python")
+
+
+def _command(pid: int, proc: str) -> list[str]:
+    try:
+        with open(f"{proc}/{pid}/cmdline", "rb") as file:
+            return file.read().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return []
 
 
 def _marks(pid: int, proc: str) -> dict[str, str]:
@@ -119,7 +168,7 @@ class Asking:
         process has forked has the same handler without having asked for it (workers of a loader).
         """
         parents, found = self._look()
-        candidates = found.family or below(os.getpid(), parents)
+        candidates = (*found.family, *found.above) or below(os.getpid(), parents)
         listeners = {pid for pid in candidates if catches(pid, number)}
         for pid in sorted(listeners):
             if not (parents[pid] in listeners and _is_fork_of(parents[pid], pid)):
@@ -134,9 +183,11 @@ class Asking:
         """
         parents, found = self._look()
         if found.ranks:
-            self._handlers = tuple(pid for pid in found.family if catches(pid, signal.SIGTERM))
+            above = [pid for pid in found.above if catches(pid, signal.SIGTERM)]
+            handlers = [pid for pid in found.family if catches(pid, signal.SIGTERM)]
+            self._handlers = (*handlers, *above)
             self._alone_since_s = None
-            for pid in found.family:
+            for pid in (*found.family, *above):
                 self._ask(pid, signal.SIGTERM)
         elif not self._has_asked_all and not self._may_end_by_itself():
             self._has_asked_all = True

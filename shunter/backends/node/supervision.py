@@ -618,7 +618,7 @@ class Supervision:
             return
         if what == "saved":
             self.saved, self.saved_ns = self.why == "suspend", time.monotonic_ns()
-        elif self.why == "suspend" and not text:
+        if self.why == "suspend" and not text:
             self.ending.take_answer(what)
         if self.journal.is_full:
             self.channel.drop("its scheduler has not read what was noted before")

@@ -4,6 +4,7 @@ Each is told in a line, on the job as well; the checkpoint before is kept, and t
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 
 from shunter.train import channel
 from shunter.train.channel import Requests
-from shunter.train.checkpoints import Checkpoints
+from shunter.train.checkpoints import Checkpoints, check_place
 from shunter.train.faults import FEW_BATCHES, MANY_PARTS
 from shunter.train.run import Run
 from shunter.train.state import Parts
@@ -499,3 +500,49 @@ def test_run_that_ends_as_it_is_asked_is_not_warned_of(supervisor: Supervisor, s
     supervisor.ask()
     run.exits()
     assert warnings(supervisor) == []
+
+
+def test_files_of_ranks_that_were_exchanged_are_refused(store: Path) -> None:
+    older, newer = two_checkpoints(store)
+    (older / "rank-0.state").replace(newer / "rank-0.state")
+    (older / "rank-0.json").replace(newer / "rank-0.json")
+    with pytest.raises(ValueError, match="files of this checkpoint were exchanged"):
+        started(store).resume()
+
+
+def test_state_of_another_rank_is_refused(store: Path) -> None:
+    (folder,) = two_checkpoints(store)[:1]
+    with pytest.raises(ValueError, match="is of rank 1 and step 1"):
+        check_place(folder, 0, {"rank": 1, "step": 1})
+
+
+def test_folder_that_the_user_may_not_read_is_refused(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_checkpoints(store)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(PermissionError, match="nobody knows whether the run has checkpoints"):
+        started(store).resume()
+
+
+def test_file_in_the_place_of_a_checkpoint_is_passed_by(
+    store: Path, supervisor: Supervisor
+) -> None:
+    older, newer = two_checkpoints(store)
+    shutil.rmtree(newer)
+    newer.touch()
+    run = started(store, supervisor)
+    run.resume()
+    assert run.resumed_from == older
+    assert any("it is no folder" in each for each in warnings(supervisor))
+
+
+def test_evaluation_is_not_left_while_gradients_wait(store: Path, supervisor: Supervisor) -> None:
+    run = started(store, supervisor)
+    run.is_whole = lambda: run.steps_done % 2 == 0
+    run.boundary()
+    supervisor.ask()
+    assert list(run.evaluate([1, 2])) == [1, 2], "it goes on"
+    run.steps_done += 1
+    with pytest.raises(Left):
+        list(run.evaluate([1, 2]))

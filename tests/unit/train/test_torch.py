@@ -280,3 +280,14 @@ def test_learning_rate_that_numpy_made_goes_on_bit_for_bit(tmp_path: Path) -> No
         return run_to(tmp_path / folder, attempt, code, RATES, **more)
 
     assert lines("cut", 1, 3) + lines("cut", 2, 0) == lines("whole", 1, 0)
+
+
+def test_tensors_that_have_changed_on_the_disk_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rank-0.state"
+    serialization.write(path, {"weights": torch.full((4096,), 1.5)})
+    content = bytearray(path.read_bytes())
+    at = content.index(torch.full((64,), 1.5).numpy().tobytes())
+    content[at : at + 4] = b"AAAA"
+    path.write_bytes(content)
+    with pytest.raises(OSError, match="does not hold what was written to it"):
+        serialization.read(path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import launched
+from shunter.backends.node import launched, launchers
 
 OURS = {"RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 Tree = dict[int, tuple[int, dict[str, str]]]
@@ -87,16 +87,56 @@ CASES: dict[str, tuple[Tree, tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
 }
 
 
+def told(folder: Path, tree: Tree, commands: dict[int, list[str]]) -> dict[int, int]:
+    """Have a folder tell of processes as the kernel does; return their parents."""
+    for pid, (_, environment) in tree.items():
+        (folder / str(pid)).mkdir()
+        given = "".join(f"{key}={value}\0" for key, value in {"A": "b", **environment}.items())
+        (folder / str(pid) / "environ").write_text(given)
+        command = commands.get(pid, ["python3", "train.py"])
+        (folder / str(pid) / "cmdline").write_text("".join(f"{word}\0" for word in command))
+    return {pid: parent for pid, (parent, _) in tree.items()}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_ranks_are_told_apart_from_their_launcher(name: str, tmp_path: Path) -> None:
-    tree, ranks, launchers, family = CASES[name]
-    for pid, (_, environment) in tree.items():
-        (tmp_path / str(pid)).mkdir()
-        given = "".join(f"{key}={value}\0" for key, value in {"A": "b", **environment}.items())
-        (tmp_path / str(pid) / "environ").write_text(given)
-    parents = {pid: parent for pid, (parent, _) in tree.items()}
-    assert launched(1, parents, str(tmp_path)) == (ranks, launchers, family)
+    tree, ranks, launchers_of, family = CASES[name]
+    parents = told(tmp_path, tree, {pid: ["/usr/bin/torchrun"] for pid in launchers_of})
+    assert launched(1, parents, str(tmp_path)) == (ranks, launchers_of, family, ())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_program_that_starts_such_processes_is_no_launcher(name: str, tmp_path: Path) -> None:
+    tree, *_ = CASES[name]
+    assert launched(1, told(tmp_path, tree, {}), str(tmp_path)) == ((), (), (), ())
+
+
+def test_trainer_with_a_launcher_beside_it_is_above_that(tmp_path: Path) -> None:
+    tree = {2: (1, OURS), 3: (2, OURS), 4: (3, OURS), 5: (4, torchrun(0))}
+    commands = {2: ["/bin/sh", "-c", "x"], 4: ["/usr/bin/python3", "/usr/bin/torchrun", "e.py"]}
+    found = launched(1, told(tmp_path, tree, commands), str(tmp_path))
+    assert found == ((5,), (2, 3, 4), (5,), (3,))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python3 /opt/bin/torchrun --nproc-per-node 2 train.py", True),
+        ("python3.11 -u -m torch.distributed.run train.py", True),
+        ("/usr/bin/python3 -W ignore -m accelerate.commands.launch train.py", True),
+        ("python -u -m deepspeed.launcher.launch train.py", True),
+        ("/usr/bin/mpirun -np 2 python train.py", True),
+        ("python3 train.py --deepspeed ds.json", False),
+        ("python3 accelerate/train.py", False),
+        ("python3 deepspeed_train.py", False),
+        ("sh -c torchrun", False),
+        ("python3", False),
+        ("", False),
+    ],
+)
+def test_launcher_is_known_by_its_command_line(command: str, expected: bool) -> None:
+    assert launchers.is_launcher(command.split()) is expected
 
 
 def test_process_that_is_gone_is_no_rank(tmp_path: Path) -> None:
-    assert launched(1, {2: 1, 3: 2}, str(tmp_path)) == ((), (), ())
+    assert launched(1, {2: 1, 3: 2}, str(tmp_path)) == ((), (), (), ())
