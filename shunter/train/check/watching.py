@@ -81,7 +81,8 @@ class Watcher:
             given = {**self._run.observed(), **self._run.parts}
             values = {**values, **{name: shown[name] for name in shown if name not in values}}
         chance = {name: digest(each) for name, each in state.chance().items()}
-        states, variables, sources = held(sys._getframe(1), given)  # noqa: SLF001  there is no other way
+        caller = sys._getframe(1)  # noqa: SLF001  there is no other way
+        states, variables, sources = held(caller, given)
         return {
             "what": "saw",
             "epoch": epoch,

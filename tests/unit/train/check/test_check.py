@@ -396,7 +396,10 @@ def test_signal_ends_the_script_and_leaves_nothing(
 def test_many_warnings_do_not_hide_where_a_script_saves(tmp_path: Path) -> None:
     """The FIFO of a job holds 64 kB, and whoever else writes there may write anything."""
     warns = "for n in range(600): run.warn(f'{n} ' * 30); time.sleep(0.0002)\n"
-    other = "if 'SHUNTER_CHANNEL' in os.environ:\n    open(os.environ['SHUNTER_CHANNEL'], 'w').write('oh\\n[1]\\n')"
+    other = (
+        "if 'SHUNTER_CHANNEL' in os.environ:\n"
+        "    open(os.environ['SHUNTER_CHANNEL'], 'w').write('oh\\n[1]\\n')"
+    )
     found = checked(
         tmp_path,
         changed(
