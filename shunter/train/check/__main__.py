@@ -104,7 +104,7 @@ class _EndedError(BaseException):
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Leave by an exception where a signal comes, so that the script and its folder go as well."""
+    """Leave by an exception at a signal: script and scratch folder go, too."""
 
     def end(number: int, frame: object) -> None:
         del frame

@@ -204,9 +204,9 @@ def _surroundings() -> dict[str, str]:
 
 
 class _Heard:
-    """What comes through a FIFO while an attempt runs: it holds 64 kB only, and then loses lines.
+    """What comes through a FIFO while an attempt runs.
 
-    A context; afterwards `records` are all that was told.
+    A FIFO holds 64 kB only, and then loses lines. A context; afterwards `records` are all that was told.
     """
 
     def __init__(self, line: Path) -> None:
@@ -242,7 +242,7 @@ def _records(own: Path) -> list[Record]:
 
 
 def _parsed(text: str) -> list[Record]:
-    """Return the lines that say what they are; others a script may have written, or half of one."""
+    """Return the lines that say what they are; a script may write others."""
     found = []
     for line in text.splitlines():
         with suppress(ValueError):

@@ -69,7 +69,7 @@ def held(frame: FrameType | None, given: Mapping[str, object]) -> Held:
 
 
 def _put(found: Held, place: str, value: Any, memory: set[int]) -> None:
-    """Put a digest where it belongs, unless all of the value's tensors are those of parts."""
+    """Put a digest where it belongs, unless all tensors are those of parts."""
     is_value = _is_value(value)
     bits = value if is_value else state.captured(value)
     own = _memory_of(bits)

@@ -90,7 +90,7 @@ def untried(point: Point, attempts: Sequence[Attempt]) -> Verdict:
 
 
 def incomparable(found: Verdict, number: int, instead_of: int, at: int) -> Verdict:
-    """Say of a point that under this number of workers even an undisturbed run is another one."""
+    """Say that with so many workers even an undisturbed run is another one."""
     because = (
         f"with {number} workers instead of {instead_of} it trains with other batches even before "
         f"it is asked, from mini-batch {at + 1} on: what draws at random in workers cannot be "
@@ -100,7 +100,7 @@ def incomparable(found: Verdict, number: int, instead_of: int, at: int) -> Verdi
 
 
 def _of_the_end(exact: Verdict, seen: Sequence[Record], undisturbed: Sequence[Record]) -> Verdict:
-    """Look at what a script holds at its last mini-batch, though all that it shows is equal."""
+    """Look at what a script holds at its last mini-batch."""
     if not exact.left or exact.kind == WORKERS:  # what draws at random lies in workers or not
         return exact
     # A generator with other bits that changed nothing: what was loaded has one of its own.
@@ -119,7 +119,7 @@ def _of_the_end(exact: Verdict, seen: Sequence[Record], undisturbed: Sequence[Re
 
 
 def keep_steady(first: Sequence[Record], second: Sequence[Record]) -> None:
-    """Leave out of a run what it holds that another undisturbed one holds otherwise: its folder."""
+    """Leave out of a run what another undisturbed one holds otherwise."""
     for one, other in zip(first, second):
         for what in ("held", "variables"):
             lasting = _shared(one[what], other[what])
