@@ -40,7 +40,10 @@ class Held(NamedTuple):
     values: dict[str, str]
     """Numbers, texts, arrays and tensors."""
     sources: list[str]
-    """Those of `states` that are generators: what was saved may have one of its own since."""
+    """Those of `states` that are generators, or have no tensors: a counter of an evaluator, say.
+
+    They need not decide anything: what was saved may have a generator of its own since.
+    """
 
 
 def held(frame: FrameType | None, given: Mapping[str, object]) -> Held:
@@ -75,22 +78,25 @@ def _put(found: Held, place: str, value: Any, memory: set[int]) -> None:
     own = _memory_of(bits)
     if not own or own - memory:
         (found.values if is_value else found.states).setdefault(place, digest(bits))
-        if not is_value and loaders.is_of_chance(value):
+        if not is_value and (not own or loaders.is_of_chance(value)):
             found.sources.append(place)
 
 
 def _within(part: Any) -> Iterator[object]:
     """Yield a part, and the modules within one of torch."""
     yield part
-    if hasattr(part, "named_modules"):
-        with suppress(Exception):
-            yield from part.modules()
+    kind = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
+    # Only of that: a metric of ignite makes an attribute of any name, which yields for ever.
+    if kind is not None and issubclass(type(part), kind):
+        yield from part.modules()
 
 
 def _memory_of(value: Any, depth: int = 0) -> set[int]:
     """Return where the tensors of a state lie: modules that share them are one."""
     if hasattr(value, "untyped_storage"):
         return {value.untyped_storage().data_ptr()} - {0}
+    if type(value).__name__ == "ndarray":
+        return {value.__array_interface__["data"][0]} - {0}
     values: Any = ()
     if isinstance(value, dict):
         values = value.values()
