@@ -206,7 +206,7 @@ def _checked(script: Path, told: argparse.Namespace, scratch: Path) -> int:
 
 
 def _note(found: Sequence[Verdict]) -> None:
-    """Say once which variables begin again, though nothing that is trained depends on them."""
+    """Say once which variables begin again, though nothing trained depends on it."""
     names = list(dict.fromkeys(name for each in found for name in each.others))
     if names:
         _say(

@@ -206,7 +206,8 @@ def _surroundings() -> dict[str, str]:
 class _Heard:
     """What comes through a FIFO while an attempt runs.
 
-    A FIFO holds 64 kB only, and then loses lines. A context; afterwards `records` are all that was told.
+    A FIFO holds 64 kB only, and then loses lines. A context; afterwards `records` are all that was
+    told.
     """
 
     def __init__(self, line: Path) -> None:
