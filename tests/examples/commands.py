@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples"
+ELSEWHERE = ("live", "trainers")
 COMMAND = re.compile(r"(?:# )?\$ (.+)")
 DIGEST = re.compile(r"\b[0-9a-f]{12}\b")
 
@@ -42,9 +43,12 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """Return every example, in order of folder and name; those that run jobs are live tests."""
+    """Return every example, in order of folder and name.
+
+    Those that run jobs are live tests, and those that train `make trainers` runs.
+    """
     found = [path for path in sorted(FOLDER.rglob("*")) if path.suffix in (".py", ".toml")]
-    return [Example(path) for path in found if path.relative_to(FOLDER).parts[0] != "live"]
+    return [Example(path) for path in found if path.relative_to(FOLDER).parts[0] not in ELSEWHERE]
 
 
 def without_digests(text: str) -> str:

@@ -289,7 +289,10 @@ print("at", run.steps_done, flush=True)
 """
 
 
-@pytest.mark.parametrize("kind", list(WRITERS))
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.live] * ("torch" in kind)) for kind in WRITERS],
+)
 def test_full_disk_in_mid_save_is_told_and_the_checkpoint_before_is_kept(
     supervisor: Supervisor, small_disk: Path, kind: str
 ) -> None:
