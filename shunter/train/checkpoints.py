@@ -143,8 +143,15 @@ class Checkpoints:
         return [folder for folder in self._all() if lack(folder) is None]
 
     def read(self, folder: Path, rank: int | None = None) -> Any:
-        """Return the state that a rank has saved, this one by default."""
-        return serialization.read(folder / f"rank-{self._rank if rank is None else rank}.state")
+        """Return the state that a rank has saved, this one by default.
+
+        Raises:
+            ValueError: it is another rank's, or of another step.
+        """
+        rank = self._rank if rank is None else rank
+        saved = serialization.read(folder / f"rank-{rank}.state")
+        check_place(folder, rank, saved)
+        return saved
 
     def size(self, folder: Path, *, is_all: bool) -> int:
         """Return the bytes of this rank's state, or of all that a folder holds."""
@@ -210,12 +217,12 @@ def check_place(folder: Path, rank: int, saved: Mapping[str, Any]) -> None:
         ValueError: files of the checkpoint were exchanged.
     """
     named = _FOLDER.search(folder.as_posix())
-    step = int(named[2]) if named else saved["step"]
-    if saved.get("rank", rank) != rank or saved["step"] != step:
+    step = saved.get("step")
+    if saved.get("rank", rank) != rank or (named and step not in (None, int(named[2]))):
         raise ValueError(
             f"{folder}/rank-{rank}.state is of rank {saved.get('rank', rank)} and step "
-            f"{saved['step']}: files of this checkpoint were exchanged; remove the folder to go on "
-            "from the one before"
+            f"{step}: files of this checkpoint were exchanged; without its folder a run "
+            "goes on from the one before"
         )
 
 

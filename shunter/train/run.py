@@ -24,7 +24,7 @@ from shunter.train import channel, loaders, serialization, state
 from shunter.train.agreement import Agreement, TorchAgreement, agreement, votes_folder
 from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
-from shunter.train.checkpoints import Checkpoints, check_place, tree_bytes
+from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.faults import SIZES, Incomplete, Overdue, in_words, is_growing
 from shunter.train.leaving import alive, leave_at_once, wait_for_writers
 from shunter.train.state import Parts, ranks
@@ -317,8 +317,6 @@ class Run:
             self._check_world(folder, first["world"])
         is_new = self._rank >= first["world"]
         saved = self._checkpoints.read(folder) if self._rank and not is_new else first
-        for number, each in ((0, first), (0 if saved is first else self._rank, saved)):
-            check_place(folder, number, each)
         left_out = self._parts.left_out(saved["parts"])
         if left_out:
             self.warn(

@@ -80,11 +80,8 @@ def launched(supervisor: int, parents: Mapping[int, int], proc: str = "/proc") -
     launchers = {above for pid in ranks for above in _above(pid, parents) if above in marks}
     ranks -= launchers  # of one launcher below another, those of the inner one train
     family = {*ranks, *(each for pid in ranks for each in below(pid, parents))}
-    above = [
-        pid
-        for pid in sorted(launchers)
-        if not is_launcher(_command(pid, proc)) and is_python(_command(pid, proc))
-    ]
+    commands = {pid: _command(pid, proc) for pid in sorted(launchers)}
+    above = [pid for pid, each in commands.items() if is_python(each) and not is_launcher(each)]
     return Launched(
         tuple(sorted(ranks)), tuple(sorted(launchers)), tuple(sorted(family)), tuple(above)
     )

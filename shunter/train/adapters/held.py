@@ -7,13 +7,13 @@ by `state_dict` and `load_state_dict`.
 from __future__ import annotations
 
 import sys
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from shunter.train import state
+from shunter.train.digests import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
 
 class Held:
@@ -59,7 +59,7 @@ class Held:
 def digests(holder: Any) -> dict[str, str]:
     """Return a digest of each plain value that an object holds."""
     held = getattr(holder, "__dict__", {})
-    return {name: _digest(held[name]) for name in held if is_plain(held[name])}
+    return {name: digest(held[name]) for name in held if is_plain(held[name])}
 
 
 def is_plain(value: Any) -> bool:
@@ -98,27 +98,3 @@ def _has_array(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_has_array(each) for each in value)
     return getattr(value, "ndim", 0) > 0
-
-
-def _digest(value: Any) -> str:
-    content = blake2b(digest_size=16)
-    for piece in _pieces(value):
-        content.update(b"%d:" % len(piece))
-        content.update(piece)
-    return content.hexdigest()
-
-
-def _pieces(value: Any) -> Iterator[bytes]:
-    if isinstance(value, dict):
-        for key in value:
-            yield repr(key).encode()
-            yield from _pieces(value[key])
-    elif isinstance(value, (list, tuple)):
-        yield b"%d" % len(value)
-        for each in value:
-            yield from _pieces(each)
-    elif hasattr(value, "tobytes"):
-        yield f"{value.dtype}{value.shape}".encode()
-        yield value.tobytes()
-    else:
-        yield repr(value).encode()

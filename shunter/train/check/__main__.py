@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shunter.train.check.attempts import LIMIT_S, Script
-from shunter.train.check.damage import damaged
+from shunter.train.check.attempts import LIMIT_S, Script, damaged
 from shunter.train.check.points import KINDS, WORKERS, batches_of, points
 from shunter.train.check.verdicts import (
     DIFFERENT,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Record = Dict[str, Any]
 Ask = Optional[Tuple[str, int]]
 LIMIT_S = 300
+CUT, LOST, RANKS = "half a checkpoint", "a part of a checkpoint", "a checkpoint of other ranks"
 _END_S = 10
 _LISTEN_S = 0.01
 QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -258,3 +259,27 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
+
+
+# What may come of a checkpoint between two attempts: a disk was full, a copy was cut off, a folder
+# was tidied, or other ranks read it. Resumed without a word, a run trains on with something else.
+
+_AS_ONE_OF_TWO = {channel.RANK: "0", channel.WORLD: "2"}
+
+
+def damaged(damage: str, attempt: Attempt) -> dict[str, str] | None:
+    """Damage the checkpoint that an attempt has left.
+
+    Returns:
+        What the environment of the next attempt has besides; None: nobody said where it saved.
+    """
+    told = [each["checkpoint"] for each in attempt.told if each["what"] == "saved"]
+    files = [path for path in sorted(Path(told[-1]).rglob("*")) if path.is_file()] if told else []
+    if not files:
+        return None
+    if damage == CUT:
+        for path in files:
+            os.truncate(path, path.stat().st_size // 2)
+    elif damage == LOST:
+        max(files, key=lambda path: path.stat().st_size).unlink()
+    return _AS_ONE_OF_TWO if damage == RANKS else {}

@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shunter.train import loaders, state
-from shunter.train.check.digests import digest
+from shunter.train.digests import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
+from shunter.train.check.attempts import CUT, LOST, RANKS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shunter.train.check.attempts import Record
 
-CUT, LOST, RANKS = "half a checkpoint", "a part of a checkpoint", "a checkpoint of other ranks"
 HALF, WORLD, WORKERS = "half saved", "other ranks", "other workers"
 KINDS = ("mid-epoch", "last batch", "epoch end", "evaluation", "accumulation")
 

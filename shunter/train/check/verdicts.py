@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from shunter.train.check.points import RANKS, WORKERS
+from shunter.train.check.attempts import RANKS
+from shunter.train.check.points import WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

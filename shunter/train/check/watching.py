@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from shunter.train import channel, run, state
 from shunter.train.check import showing
-from shunter.train.check.digests import digest, digests
 from shunter.train.check.holding import held
+from shunter.train.digests import digest, digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

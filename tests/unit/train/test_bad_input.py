@@ -513,6 +513,18 @@ def test_files_of_ranks_that_were_exchanged_are_refused(store: Path) -> None:
         started(store).resume()
 
 
+def test_run_goes_on_from_the_checkpoint_before_one_with_exchanged_files(
+    store: Path, supervisor: Supervisor
+) -> None:
+    older, newer = two_checkpoints(store)
+    for name in ("rank-0.state", "rank-0.json"):
+        shutil.copy(older / name, newer / name)
+    run = started(store, supervisor)
+    run.resume()
+    assert run.resumed_from == older
+    assert any("files of this checkpoint were exchanged" in each for each in warnings(supervisor))
+
+
 def test_state_of_another_rank_is_refused(store: Path) -> None:
     (folder,) = two_checkpoints(store)[:1]
     with pytest.raises(ValueError, match="is of rank 1 and step 1"):
